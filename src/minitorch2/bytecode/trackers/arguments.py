@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Mapping, Sequence
 from typing import NoReturn
 
-from minitorch2.bytecode.trackers.base import VariableTracker
+from minitorch2.bytecode.trackers.base import Arguments, VariableTracker
 from minitorch2.bytecode.trackers.interfaces import Callee
 from minitorch2.bytecode.trackers.observed import raise_observed
 from minitorch2.bytecode.trackers.python_values.constant import ConstantVariable
@@ -14,7 +14,7 @@ from minitorch2.bytecode.trackers.python_values.containers import DictVariable, 
 
 
 def bind_arguments(
-    callee: Callee, args: Sequence[VariableTracker], kwargs: Mapping[str, VariableTracker]
+    callee: Callee, args: Arguments, kwargs: Mapping[str, VariableTracker]
 ) -> dict[str, VariableTracker]:
     """Bind arguments to the callee's parameters as CPython does; raise the user's TypeError."""
     code = callee.code
@@ -42,7 +42,7 @@ def bind_arguments(
 
 
 def _bind_variadic(
-    callee: Callee, args: Sequence[VariableTracker], bound: dict[str, VariableTracker], end: int
+    callee: Callee, args: Arguments, bound: dict[str, VariableTracker], end: int
 ) -> int:
     """Put surplus positional arguments into ``*args``; where the name of ``**kwargs`` stands."""
     code = callee.code

@@ -102,21 +102,12 @@ class VariableTracker:
 
     # Operations on the value --------------------------------------------------------------------
 
-    def call(
-        self,
-        evaluator: Evaluator,
-        args: Sequence[VariableTracker],
-        kwargs: dict[str, VariableTracker],
-    ) -> VariableTracker:
+    def call(self, evaluator: Evaluator, args: Arguments, kwargs: Keywords) -> VariableTracker:
         """``value(*args, **kwargs)``."""
         return unsupported("call", f"call of {self}")
 
     def call_method(
-        self,
-        evaluator: Evaluator,
-        name: str,
-        args: Sequence[VariableTracker],
-        kwargs: dict[str, VariableTracker],
+        self, evaluator: Evaluator, name: str, args: Arguments, kwargs: Keywords
     ) -> VariableTracker:
         """``value.name(*args, **kwargs)``; special methods too (``__getitem__``, ...)."""
         return self.get_attribute(evaluator, name).call(evaluator, args, kwargs)
@@ -169,3 +160,9 @@ class VariableTracker:
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(source={self.source})"
+
+
+Arguments = Sequence[VariableTracker]
+"""The positional arguments of a call."""
+Keywords = dict[str, VariableTracker]
+"""The keyword arguments of a call."""

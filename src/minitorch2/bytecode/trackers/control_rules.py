@@ -8,7 +8,7 @@ functions carry, and PyTorch's requests by their names.
 from __future__ import annotations
 
 import types
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable
 from typing import Any, Final
 
 import torch
@@ -17,7 +17,7 @@ from minitorch2 import controls, wrappers
 from minitorch2.bytecode.frames.skip_files import TORCH
 from minitorch2.bytecode.guards.overrides import in_default_device
 from minitorch2.bytecode.operators.blocks import note_call
-from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
+from minitorch2.bytecode.trackers.base import Arguments, Keywords, VariableTracker, unsupported
 from minitorch2.bytecode.trackers.descriptors import MISSING
 from minitorch2.bytecode.trackers.interfaces import Evaluator, Residual
 from minitorch2.bytecode.trackers.modeled import ModeledVariable
@@ -30,9 +30,6 @@ from minitorch2.bytecode.trackers.python_values.mapping import DictVariable
 from minitorch2.bytecode.trackers.python_values.sequence import ListVariable, TupleVariable
 from minitorch2.errors import ForbiddenError, UnsupportedError
 from minitorch2.module_names import is_in_package
-
-Arguments = Sequence[VariableTracker]
-Keywords = dict[str, VariableTracker]
 
 # Marks --------------------------------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import collections
 import functools
 import types
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable
 from typing import Any, Final
 
 import torch
@@ -18,7 +18,7 @@ from torch.distributions.utils import lazy_property
 from minitorch2.bytecode.guards import AttributeGuard, Guard, id_match
 from minitorch2.bytecode.guards.sources import AttributeSource, ItemSource, Source, TypeSource
 from minitorch2.bytecode.polyfills import POLYFILLS
-from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
+from minitorch2.bytecode.trackers.base import Arguments, Keywords, VariableTracker, unsupported
 from minitorch2.bytecode.trackers.get_attr import BoundMethodVariable, attribute_of
 from minitorch2.bytecode.trackers.interfaces import Evaluator, Residual
 from minitorch2.bytecode.trackers.known import KnownObjectVariable
@@ -313,23 +313,14 @@ class BuiltinMethodVariable(VariableTracker):
         return super().get_attribute(evaluator, name)
 
     def call_method(
-        self,
-        evaluator: Evaluator,
-        name: str,
-        args: Sequence[VariableTracker],
-        kwargs: dict[str, VariableTracker],
+        self, evaluator: Evaluator, name: str, args: Arguments, kwargs: Keywords
     ) -> VariableTracker:
         if name in ("__eq__", "__ne__") and self.owner is None:
             same = self.value is getattr(args[0], "value", None)
             return evaluator.capture.wrap(same == (name == "__eq__"), None)
         return super().call_method(evaluator, name, args, kwargs)
 
-    def call(
-        self,
-        evaluator: Evaluator,
-        args: Sequence[VariableTracker],
-        kwargs: dict[str, VariableTracker],
-    ) -> VariableTracker:
+    def call(self, evaluator: Evaluator, args: Arguments, kwargs: Keywords) -> VariableTracker:
         if isinstance(self.value, types.BuiltinFunctionType | types.ClassMethodDescriptorType):
             class_method: Any = getattr(self.cls, "call_class_method")  # noqa: B009
             return class_method(evaluator, self.name, args, kwargs)  # type: ignore[no-any-return]

@@ -5,11 +5,11 @@ Slides: ``GetAttrVariable(obj, name="sum")``; paper, section 3.5: *UserMethodVar
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable
 from types import BuiltinMethodType, MethodType
 
 from minitorch2.bytecode.guards.sources import Source
-from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
+from minitorch2.bytecode.trackers.base import Arguments, Keywords, VariableTracker, unsupported
 from minitorch2.bytecode.trackers.interfaces import Evaluator, Residual
 from minitorch2.graph.scope import is_name
 
@@ -49,12 +49,7 @@ class GetAttrVariable(VariableTracker):
     def hash_key(self) -> Hashable:
         return unsupported("hash", f"the built-in method {self.name} as a key")
 
-    def call(
-        self,
-        evaluator: Evaluator,
-        args: Sequence[VariableTracker],
-        kwargs: dict[str, VariableTracker],
-    ) -> VariableTracker:
+    def call(self, evaluator: Evaluator, args: Arguments, kwargs: Keywords) -> VariableTracker:
         return self.owner.call_method(evaluator, self.name, args, kwargs)
 
     def reconstruct(self, residual: Residual) -> str:
@@ -91,11 +86,7 @@ class BoundMethodVariable(VariableTracker):
         return self.function.get_attribute(evaluator, name)
 
     def call_method(
-        self,
-        evaluator: Evaluator,
-        name: str,
-        args: Sequence[VariableTracker],
-        kwargs: dict[str, VariableTracker],
+        self, evaluator: Evaluator, name: str, args: Arguments, kwargs: Keywords
     ) -> VariableTracker:
         if name in ("__eq__", "__ne__") and isinstance(args[0], BoundMethodVariable):
             same = self.owner is args[0].owner and self.function is args[0].function
@@ -104,12 +95,7 @@ class BoundMethodVariable(VariableTracker):
             return evaluator.capture.wrap(same == (name == "__eq__"), None)
         return super().call_method(evaluator, name, args, kwargs)
 
-    def call(
-        self,
-        evaluator: Evaluator,
-        args: Sequence[VariableTracker],
-        kwargs: dict[str, VariableTracker],
-    ) -> VariableTracker:
+    def call(self, evaluator: Evaluator, args: Arguments, kwargs: Keywords) -> VariableTracker:
         return self.function.call(evaluator, [self.owner, *args], kwargs)
 
     def rebuild(self, residual: Residual) -> str:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import types
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable
 from typing import Any, Final
 
-from minitorch2.bytecode.trackers.base import VariableTracker
+from minitorch2.bytecode.trackers.base import Arguments, Keywords, VariableTracker
 from minitorch2.bytecode.trackers.interfaces import Evaluator
 from minitorch2.bytecode.trackers.observed import raise_as_observed
 
@@ -35,11 +35,7 @@ class KnownObjectVariable(VariableTracker):
         return True
 
     def call_method(
-        self,
-        evaluator: Evaluator,
-        name: str,
-        args: Sequence[VariableTracker],
-        kwargs: dict[str, VariableTracker],
+        self, evaluator: Evaluator, name: str, args: Arguments, kwargs: Keywords
     ) -> VariableTracker:
         if name in ("__eq__", "__ne__") and isinstance(self.value, BY_IDENTITY):
             same = self.value is getattr(args[0], "value", None)

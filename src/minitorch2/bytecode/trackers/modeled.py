@@ -7,10 +7,10 @@ source lists exactly the methods that are modelled. Any other method is a graph 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, Final
 
-from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
+from minitorch2.bytecode.trackers.base import Arguments, Keywords, VariableTracker, unsupported
 from minitorch2.bytecode.trackers.get_attr import GetAttrVariable
 from minitorch2.bytecode.trackers.interfaces import Evaluator
 from minitorch2.bytecode.trackers.observed import raise_observed
@@ -53,11 +53,7 @@ class ModeledVariable(VariableTracker):
         super().set_attribute(evaluator, name, value)
 
     def call_method(
-        self,
-        evaluator: Evaluator,
-        name: str,
-        args: Sequence[VariableTracker],
-        kwargs: dict[str, VariableTracker],
+        self, evaluator: Evaluator, name: str, args: Arguments, kwargs: Keywords
     ) -> VariableTracker:
         model = self.model(name)
         if model is None or not hasattr(self.python_type(), name):
@@ -90,11 +86,7 @@ class ModeledVariable(VariableTracker):
         return self.call_method(evaluator, "__repr__", [], {})
 
     def call_unmodeled(
-        self,
-        evaluator: Evaluator,
-        name: str,
-        args: Sequence[VariableTracker],
-        kwargs: dict[str, VariableTracker],
+        self, evaluator: Evaluator, name: str, args: Arguments, kwargs: Keywords
     ) -> VariableTracker:
         """Call a method without a model."""
         type_name = self.python_type().__name__

@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 
-from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
+from minitorch2.bytecode.trackers.base import Arguments, VariableTracker, unsupported
 from minitorch2.bytecode.trackers.interfaces import Evaluator
 from minitorch2.bytecode.trackers.observed import ObservedError, raise_as_observed
 
@@ -59,10 +59,7 @@ def raise_real(
 
 
 def _accepts(
-    rule: Rule,
-    evaluator: Evaluator,
-    args: Sequence[VariableTracker],
-    kwargs: Mapping[str, VariableTracker],
+    rule: Rule, evaluator: Evaluator, args: Arguments, kwargs: Mapping[str, VariableTracker]
 ) -> bool:
     try:
         inspect.signature(rule).bind(evaluator, *args, **kwargs)

@@ -23,7 +23,7 @@ from typing import Final
 
 import torch
 
-from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
+from minitorch2.bytecode.trackers.base import Arguments, VariableTracker, unsupported
 from minitorch2.bytecode.trackers.interfaces import Residual
 from minitorch2.graph.scope import is_name
 
@@ -331,9 +331,7 @@ class SideEffects:
 
     # Calls ---------------------------------------------------------------------------------------
 
-    def call(
-        self, function: Callable[..., object], args: Sequence[VariableTracker], line: int
-    ) -> None:
+    def call(self, function: Callable[..., object], args: Arguments, line: int) -> None:
         """Let residual code call a function that gives nothing, at a line of the frame's own."""
         self.writes += 1
         self._effects["call", self.writes] = CallEffect(function, args, line)

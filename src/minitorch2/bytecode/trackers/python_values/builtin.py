@@ -17,10 +17,10 @@ import string
 import sys
 import textwrap
 import types
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, Final
 
-from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
+from minitorch2.bytecode.trackers.base import Arguments, Keywords, VariableTracker, unsupported
 from minitorch2.bytecode.trackers.interfaces import Evaluator, Residual
 from minitorch2.bytecode.trackers.known import KnownObjectVariable
 from minitorch2.bytecode.trackers.python_values.constant import ConstantVariable, fold, literal
@@ -106,12 +106,7 @@ class BuiltinVariable(KnownObjectVariable):
             return literal(getattr(self.value, name))
         return super().get_attribute(evaluator, name)
 
-    def call(
-        self,
-        evaluator: Evaluator,
-        args: Sequence[VariableTracker],
-        kwargs: dict[str, VariableTracker],
-    ) -> VariableTracker:
+    def call(self, evaluator: Evaluator, args: Arguments, kwargs: Keywords) -> VariableTracker:
         rule, operands = BUILTINS.get(self.value), (*args, *kwargs.values())
         if self.value in PURE and all(self._is_known(operand, rule) for operand in operands):
             return fold(self.value, args, kwargs)
@@ -130,7 +125,7 @@ class BuiltinVariable(KnownObjectVariable):
         """
         return operand.is_constant() if rule is None else isinstance(operand, ConstantVariable)
 
-    def _compute(self, args: Sequence[VariableTracker]) -> VariableTracker | None:
+    def _compute(self, args: Arguments) -> VariableTracker | None:
         """Compute the function of symbolic numbers; None if it has no symbolic form."""
         if self.value not in PURE or self.value in (hash, format, repr, ascii, len, math.sqrt):
             return None

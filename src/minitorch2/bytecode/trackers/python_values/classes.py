@@ -12,14 +12,14 @@ import operator
 import threading
 import types
 from collections import OrderedDict, defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, Final
 
 import torch
 
 from minitorch2.bytecode.guards.sources import AppliedSource, AttributeSource
 from minitorch2.bytecode.trackers import operations
-from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
+from minitorch2.bytecode.trackers.base import Arguments, Keywords, VariableTracker, unsupported
 from minitorch2.bytecode.trackers.descriptors import (
     MISSING,
     allocator,
@@ -208,11 +208,7 @@ class ClassVariable(KnownObjectVariable):
     # Calls --------------------------------------------------------------------------------------
 
     def call_method(
-        self,
-        evaluator: Evaluator,
-        name: str,
-        args: Sequence[VariableTracker],
-        kwargs: dict[str, VariableTracker],
+        self, evaluator: Evaluator, name: str, args: Arguments, kwargs: Keywords
     ) -> VariableTracker:
         found_in, method = class_lookup(type(self.value), name)
         if isinstance(method, types.FunctionType) and not is_trusted(found_in.__module__):
@@ -268,11 +264,7 @@ class ClassVariable(KnownObjectVariable):
         return unsupported("class-subscript", f"{self.value.__name__}[...]")
 
     def call_builtin(
-        self,
-        evaluator: Evaluator,
-        method: Any,
-        args: Sequence[VariableTracker],
-        kwargs: dict[str, VariableTracker],
+        self, evaluator: Evaluator, method: Any, args: Arguments, kwargs: Keywords
     ) -> VariableTracker:
         """Call a method of `type` itself, reached by a metaclass's ``super()``."""
         if method is type.__dict__["__call__"]:
@@ -284,11 +276,7 @@ class ClassVariable(KnownObjectVariable):
         return self.call_method(evaluator, method.__name__, args, kwargs)
 
     def call_class_method(
-        self,
-        evaluator: Evaluator,
-        name: str,
-        args: Sequence[VariableTracker],
-        kwargs: dict[str, VariableTracker],
+        self, evaluator: Evaluator, name: str, args: Arguments, kwargs: Keywords
     ) -> VariableTracker:
         """Call a class method or static method written in C, such as ``object.__new__``."""
         if name == "__new__":
@@ -306,12 +294,7 @@ class ClassVariable(KnownObjectVariable):
             return fold(getattr(self.value, name), args, kwargs)
         return unsupported("builtin-method", f"{self.value.__name__}.{name}")
 
-    def call(
-        self,
-        evaluator: Evaluator,
-        args: Sequence[VariableTracker],
-        kwargs: dict[str, VariableTracker],
-    ) -> VariableTracker:
+    def call(self, evaluator: Evaluator, args: Arguments, kwargs: Keywords) -> VariableTracker:
         cls = self.value
         found_in, custom = class_lookup(type(cls), "__call__")
         if isinstance(custom, types.FunctionType) and not is_trusted(found_in.__module__):
@@ -320,10 +303,7 @@ class ClassVariable(KnownObjectVariable):
         return self.make_instance(evaluator, args, kwargs)
 
     def make_instance(
-        self,
-        evaluator: Evaluator,
-        args: Sequence[VariableTracker],
-        kwargs: dict[str, VariableTracker],
+        self, evaluator: Evaluator, args: Arguments, kwargs: Keywords
     ) -> VariableTracker:
         """``type.__call__(cls, *args, **kwargs)``"""
         cls = self.value
@@ -348,10 +328,7 @@ class ClassVariable(KnownObjectVariable):
         return self._construct(evaluator, args, kwargs)
 
     def _construct(
-        self,
-        evaluator: Evaluator,
-        args: Sequence[VariableTracker],
-        kwargs: dict[str, VariableTracker],
+        self, evaluator: Evaluator, args: Arguments, kwargs: Keywords
     ) -> VariableTracker:
         found_in, new = class_lookup(self.value, "__new__")
         if isinstance(new, staticmethod):
@@ -415,11 +392,7 @@ class GenericAliasVariable(KnownObjectVariable):
         return self.origin.get_attribute(evaluator, name)
 
     def call_method(
-        self,
-        evaluator: Evaluator,
-        name: str,
-        args: Sequence[VariableTracker],
-        kwargs: dict[str, VariableTracker],
+        self, evaluator: Evaluator, name: str, args: Arguments, kwargs: Keywords
     ) -> VariableTracker:
         if name in ("__eq__", "__ne__", "__or__", "__ror__"):
             return fold(getattr(type(self.value), name), [self, *args])
@@ -434,12 +407,7 @@ class GenericAliasVariable(KnownObjectVariable):
             unsupported("class-statement", "a generic class with a base that is no known class")
         return evaluator.capture.wrap(self.value.__mro_entries__(tuple(bases)), None)
 
-    def call(
-        self,
-        evaluator: Evaluator,
-        args: Sequence[VariableTracker],
-        kwargs: dict[str, VariableTracker],
-    ) -> VariableTracker:
+    def call(self, evaluator: Evaluator, args: Arguments, kwargs: Keywords) -> VariableTracker:
         made = self.origin.call(evaluator, args, kwargs)
         if isinstance(made, ObjectVariable) and made.cls.__dictoffset__:
             made.set_attribute(evaluator, "__orig_class__", self)
@@ -451,7 +419,7 @@ class GenericAliasVariable(KnownObjectVariable):
         return f"{residual.name_for(self.origin)}[{residual.reference(self.value.__args__)}]"
 
 
-def new_object(evaluator: Evaluator, cls: type, args: Sequence[VariableTracker]) -> VariableTracker:
+def new_object(evaluator: Evaluator, cls: type, args: Arguments) -> VariableTracker:
     """``object.__new__(cls)``, or ``__new__`` of the built-in container that `cls` derives from."""
     if issubclass(cls, BaseException):
         return make_exception(evaluator, cls, args)

@@ -19,7 +19,7 @@ from typing import Any
 import numpy
 import torch
 
-from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
+from minitorch2.bytecode.trackers.base import Arguments, Keywords, VariableTracker, unsupported
 from minitorch2.bytecode.trackers.get_attr import BoundMethodVariable, GetAttrVariable
 from minitorch2.bytecode.trackers.interfaces import Evaluator, Residual
 from minitorch2.bytecode.trackers.observed import raise_as_observed, raise_observed
@@ -176,11 +176,7 @@ class ConstantVariable(VariableTracker):
         return literal(attribute)
 
     def call_method(
-        self,
-        evaluator: Evaluator,
-        name: str,
-        args: Sequence[VariableTracker],
-        kwargs: dict[str, VariableTracker],
+        self, evaluator: Evaluator, name: str, args: Arguments, kwargs: Keywords
     ) -> VariableTracker:
         method = getattr(self.value, name, None)
         if not isinstance(method, types.BuiltinMethodType | types.MethodWrapperType):

@@ -7,13 +7,12 @@ at the end; a value that is reset before leaves no trace.
 from __future__ import annotations
 
 import contextvars
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from minitorch2.bytecode.guards import id_match
 from minitorch2.bytecode.guards.sources import AppliedSource
-from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
+from minitorch2.bytecode.trackers.base import Arguments, Keywords, VariableTracker, unsupported
 from minitorch2.bytecode.trackers.get_attr import GetAttrVariable
 from minitorch2.bytecode.trackers.interfaces import Capture, Evaluator, Residual
 from minitorch2.bytecode.trackers.known import KnownObjectVariable
@@ -86,11 +85,7 @@ class ContextVarVariable(KnownObjectVariable):
         return super().get_attribute(evaluator, name)
 
     def call_method(
-        self,
-        evaluator: Evaluator,
-        name: str,
-        args: Sequence[VariableTracker],
-        kwargs: dict[str, VariableTracker],
+        self, evaluator: Evaluator, name: str, args: Arguments, kwargs: Keywords
     ) -> VariableTracker:
         if name == "get" and len(args) < 2 and not kwargs:
             found = self.held() or (args[0] if args else self.default)

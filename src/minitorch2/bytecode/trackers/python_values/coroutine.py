@@ -7,11 +7,11 @@ like (`AsyncStep`) tell them from the values that an ``await`` inside of it pass
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable
 from types import AsyncGeneratorType, CoroutineType, FunctionType
 from typing import Any, Final
 
-from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
+from minitorch2.bytecode.trackers.base import Arguments, Keywords, VariableTracker, unsupported
 from minitorch2.bytecode.trackers.descriptors import class_lookup
 from minitorch2.bytecode.trackers.interfaces import Evaluator, Residual
 from minitorch2.bytecode.trackers.observed import ObservedError, raise_observed
@@ -156,12 +156,7 @@ class OutsideCoroutine(VariableTracker):
         function: the ``async def`` function; a call of it runs nothing yet.
     """
 
-    def __init__(
-        self,
-        function: VariableTracker,
-        args: Sequence[VariableTracker],
-        kwargs: dict[str, VariableTracker],
-    ) -> None:
+    def __init__(self, function: VariableTracker, args: Arguments, kwargs: Keywords) -> None:
         super().__init__()
         self.function, self.args, self.kwargs = function, list(args), dict(kwargs)
 

@@ -6,12 +6,12 @@ All of them are live: they look at the dict when they are read.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Iterator, Sequence, Set
+from collections.abc import Callable, Collection, Iterator, Set
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from minitorch2.bytecode.trackers import operations
-from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
+from minitorch2.bytecode.trackers.base import Arguments, Keywords, VariableTracker, unsupported
 from minitorch2.bytecode.trackers.interfaces import Evaluator, Residual
 from minitorch2.bytecode.trackers.modeled import ModeledVariable
 from minitorch2.bytecode.trackers.observed import raise_observed
@@ -139,11 +139,7 @@ class DictViewVariable(ModeledVariable):
         return ConstantVariable(found)
 
     def call_unmodeled(
-        self,
-        evaluator: Evaluator,
-        name: str,
-        args: Sequence[VariableTracker],
-        kwargs: dict[str, VariableTracker],
+        self, evaluator: Evaluator, name: str, args: Arguments, kwargs: Keywords
     ) -> VariableTracker:
         if self.view == "values" or name not in (*_ALGEBRA, *_SET_COMPARISONS):
             return super().call_unmodeled(evaluator, name, args, kwargs)
@@ -180,11 +176,7 @@ class MappingProxyVariable(ModeledVariable):
         return self.owner.truth(evaluator)
 
     def call_unmodeled(
-        self,
-        evaluator: Evaluator,
-        name: str,
-        args: Sequence[VariableTracker],
-        kwargs: dict[str, VariableTracker],
+        self, evaluator: Evaluator, name: str, args: Arguments, kwargs: Keywords
     ) -> VariableTracker:
         if not hasattr(MappingProxyType, name):
             return super().call_unmodeled(evaluator, name, args, kwargs)

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
 from typing import Final
 
 from minitorch2.bytecode.guards.sources import AppliedSource
-from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
+from minitorch2.bytecode.trackers.base import Arguments, Keywords, VariableTracker, unsupported
 from minitorch2.bytecode.trackers.interfaces import Evaluator, Residual
 from minitorch2.bytecode.trackers.known import KnownObjectVariable
 from minitorch2.bytecode.trackers.observed import raise_observed
@@ -20,12 +19,7 @@ DISPATCH: Final = functools.singledispatch(len).dispatch.__code__
 class DispatchVariable(KnownObjectVariable):
     """The function ``dispatch`` of a generic function: class to implementation."""
 
-    def call(
-        self,
-        evaluator: Evaluator,
-        args: Sequence[VariableTracker],
-        kwargs: dict[str, VariableTracker],
-    ) -> VariableTracker:
+    def call(self, evaluator: Evaluator, args: Arguments, kwargs: Keywords) -> VariableTracker:
         if len(args) != 1 or kwargs:
             raise_observed(TypeError, "dispatch() takes 1 positional argument")
         if not isinstance(args[0], ClassVariable):

@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import Any
 
 from minitorch2.bytecode.trackers import operations
-from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
+from minitorch2.bytecode.trackers.base import Arguments, Keywords, VariableTracker, unsupported
 from minitorch2.bytecode.trackers.descriptors import class_lookup, is_trusted
 from minitorch2.bytecode.trackers.interfaces import Evaluator, Residual
 from minitorch2.bytecode.trackers.observed import ObservedError, raise_observed
@@ -96,11 +96,7 @@ class ExceptionVariable(ObjectVariable):
     # Methods ------------------------------------------------------------------------------------
 
     def call_builtin(
-        self,
-        evaluator: Evaluator,
-        method: Any,
-        args: Sequence[VariableTracker],
-        kwargs: dict[str, VariableTracker],
+        self, evaluator: Evaluator, method: Any, args: Arguments, kwargs: Keywords
     ) -> VariableTracker:
         name = method.__name__
         if method.__objclass__ is not object and is_trusted(method.__objclass__.__module__):
@@ -239,9 +235,7 @@ def exception_info(evaluator: Evaluator) -> list[VariableTracker]:
     return [kind, exception, TracebackVariable()]
 
 
-def keyword_fields(
-    evaluator: Evaluator, made: VariableTracker, kwargs: dict[str, VariableTracker]
-) -> None:
+def keyword_fields(evaluator: Evaluator, made: VariableTracker, kwargs: Keywords) -> None:
     """``AttributeError("...", name=..., obj=...)``: the keywords are fields."""
     for name, value in kwargs.items():
         if not hasattr(made.python_type(), name):

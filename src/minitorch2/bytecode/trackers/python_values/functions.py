@@ -17,7 +17,7 @@ from minitorch2.bytecode.frames.skip_files import refuses_inlining
 from minitorch2.bytecode.guards import id_match
 from minitorch2.bytecode.guards.sources import AttributeSource
 from minitorch2.bytecode.trackers import operations
-from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
+from minitorch2.bytecode.trackers.base import Arguments, Keywords, VariableTracker, unsupported
 from minitorch2.bytecode.trackers.callee import callee_of
 from minitorch2.bytecode.trackers.descriptors import MISSING, guard_absent, inherits, is_trusted
 from minitorch2.bytecode.trackers.get_attr import BoundMethodVariable, GetAttrVariable
@@ -49,20 +49,11 @@ class FunctionVariable(VariableTracker):
         """``function.__get__(owner)``."""
         return BoundMethodVariable(self, owner)
 
-    def call(
-        self,
-        evaluator: Evaluator,
-        args: Sequence[VariableTracker],
-        kwargs: dict[str, VariableTracker],
-    ) -> VariableTracker:
+    def call(self, evaluator: Evaluator, args: Arguments, kwargs: Keywords) -> VariableTracker:
         return evaluator.inline(self.callee(evaluator), args, kwargs)
 
     def call_method(
-        self,
-        evaluator: Evaluator,
-        name: str,
-        args: Sequence[VariableTracker],
-        kwargs: dict[str, VariableTracker],
+        self, evaluator: Evaluator, name: str, args: Arguments, kwargs: Keywords
     ) -> VariableTracker:
         if name == "__get__":
             return self if is_none(args[0]) else self.bind(args[0])
@@ -95,12 +86,7 @@ class UserFunctionVariable(FunctionVariable):
     def callee(self, evaluator: Evaluator) -> Callee:
         return callee_of(evaluator.capture, self.value, self.source)
 
-    def call(
-        self,
-        evaluator: Evaluator,
-        args: Sequence[VariableTracker],
-        kwargs: dict[str, VariableTracker],
-    ) -> VariableTracker:
+    def call(self, evaluator: Evaluator, args: Arguments, kwargs: Keywords) -> VariableTracker:
         code = self.value.__code__
         if code.co_flags & CO_COROUTINE and refuses_inlining(code) is not None:
             return OutsideCoroutine(self, args, kwargs)
@@ -373,22 +359,13 @@ class PartialVariable(VariableTracker):
         evaluator.capture.side_effects.store_attribute(self, name, value)
 
     def call_method(
-        self,
-        evaluator: Evaluator,
-        name: str,
-        args: Sequence[VariableTracker],
-        kwargs: dict[str, VariableTracker],
+        self, evaluator: Evaluator, name: str, args: Arguments, kwargs: Keywords
     ) -> VariableTracker:
         if name == "__call__":
             return self.call(evaluator, args, kwargs)
         return super().call_method(evaluator, name, args, kwargs)
 
-    def call(
-        self,
-        evaluator: Evaluator,
-        args: Sequence[VariableTracker],
-        kwargs: dict[str, VariableTracker],
-    ) -> VariableTracker:
+    def call(self, evaluator: Evaluator, args: Arguments, kwargs: Keywords) -> VariableTracker:
         return self.function.call(evaluator, [*self.args, *args], {**self.kwargs, **kwargs})
 
     def rebuild(self, residual: Residual) -> str:
@@ -408,8 +385,8 @@ class GetterVariable(PartialVariable):
         self,
         cls: type,
         body: VariableTracker,
-        args: Sequence[VariableTracker],
-        kwargs: dict[str, VariableTracker],
+        args: Arguments,
+        kwargs: Keywords,
         **options: Any,
     ) -> None:
         super().__init__(body, args, kwargs, **options)
@@ -457,12 +434,7 @@ class CachedFunctionVariable(VariableTracker):
         """``function.__get__(owner)``."""
         return BoundMethodVariable(self, owner)
 
-    def call(
-        self,
-        evaluator: Evaluator,
-        args: Sequence[VariableTracker],
-        kwargs: dict[str, VariableTracker],
-    ) -> VariableTracker:
+    def call(self, evaluator: Evaluator, args: Arguments, kwargs: Keywords) -> VariableTracker:
         given = (*args, *kwargs.values())
         if is_trusted(self.value.__module__) and not all(a.is_constant() for a in given):
             return self.function.call(evaluator, args, kwargs)  # the cache only saves time
@@ -477,10 +449,7 @@ class CachedFunctionVariable(VariableTracker):
         return evaluator.capture.wrap(result, evaluator.capture.reference(result))
 
     def _call_with_numbers(
-        self,
-        evaluator: Evaluator,
-        args: Sequence[VariableTracker],
-        kwargs: dict[str, VariableTracker],
+        self, evaluator: Evaluator, args: Arguments, kwargs: Keywords
     ) -> VariableTracker:
         """Evaluate a call with sizes that vary: each size has an entry of its own in the cache."""
         effects = evaluator.capture.side_effects

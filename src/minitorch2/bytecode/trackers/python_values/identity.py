@@ -5,11 +5,11 @@ Two ids are equal if they are ids of one object. So they can be compared, and be
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator
 from typing import Final
 
 from minitorch2.bytecode.trackers import operations
-from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
+from minitorch2.bytecode.trackers.base import Arguments, Keywords, VariableTracker, unsupported
 from minitorch2.bytecode.trackers.interfaces import Evaluator, Residual
 from minitorch2.bytecode.trackers.python_values.constant import NOT_IMPLEMENTED, ConstantVariable
 
@@ -36,11 +36,7 @@ class IdentityVariable(VariableTracker):
         return (_ID, id(self.owner))
 
     def call_method(
-        self,
-        evaluator: Evaluator,
-        name: str,
-        args: Sequence[VariableTracker],
-        kwargs: dict[str, VariableTracker],
+        self, evaluator: Evaluator, name: str, args: Arguments, kwargs: Keywords
     ) -> VariableTracker:
         other = args[0] if args else None
         if name in ("__eq__", "__ne__") and isinstance(other, IdentityVariable):

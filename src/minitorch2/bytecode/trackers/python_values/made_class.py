@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from torch.autograd.function import FunctionMeta
 
 from minitorch2.bytecode.polyfills.classes import evaluate_body
-from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
+from minitorch2.bytecode.trackers.base import Arguments, VariableTracker, unsupported
 from minitorch2.bytecode.trackers.descriptors import class_lookup, is_trusted
 from minitorch2.bytecode.trackers.interfaces import Capture, Evaluator, Residual
 from minitorch2.bytecode.trackers.observed import raise_as_observed, raise_observed
@@ -99,7 +99,7 @@ class MadeClassVariable(ClassVariable):
 def make_class(
     evaluator: Evaluator,
     metaclass: VariableTracker,
-    args: Sequence[VariableTracker],
+    args: Arguments,
     options: dict[str, VariableTracker],
 ) -> VariableTracker:
     """``type.__new__(metaclass, name, bases, namespace, **options)``, with its hooks."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Sequence
 
-from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
+from minitorch2.bytecode.trackers.base import Arguments, Keywords, VariableTracker, unsupported
 from minitorch2.bytecode.trackers.get_attr import BoundMethodVariable, GetAttrVariable
 from minitorch2.bytecode.trackers.interfaces import Evaluator, Residual
 from minitorch2.bytecode.trackers.known import KnownObjectVariable
@@ -45,22 +45,13 @@ class DescriptorVariable(KnownObjectVariable):
             raise_observed(AttributeError, f"{kind!r} object has no attribute {name!r}")
         return unsupported("attribute", f"attribute {name!r} of a {type(self.value).__name__}")
 
-    def call(
-        self,
-        evaluator: Evaluator,
-        args: Sequence[VariableTracker],
-        kwargs: dict[str, VariableTracker],
-    ) -> VariableTracker:
+    def call(self, evaluator: Evaluator, args: Arguments, kwargs: Keywords) -> VariableTracker:
         if self.kind is staticmethod:
             return self.parts[0].call(evaluator, args, kwargs)
         return raise_observed(TypeError, f"{type(self.value).__name__!r} object is not callable")
 
     def call_method(
-        self,
-        evaluator: Evaluator,
-        name: str,
-        args: Sequence[VariableTracker],
-        kwargs: dict[str, VariableTracker],
+        self, evaluator: Evaluator, name: str, args: Arguments, kwargs: Keywords
     ) -> VariableTracker:
         if name == "__get__":
             return self._get(evaluator, *args)
@@ -102,11 +93,7 @@ class PropertyVariable(DescriptorVariable):
         return self.parts[0].get_attribute(evaluator, "__doc__")
 
     def call_method(
-        self,
-        evaluator: Evaluator,
-        name: str,
-        args: Sequence[VariableTracker],
-        kwargs: dict[str, VariableTracker],
+        self, evaluator: Evaluator, name: str, args: Arguments, kwargs: Keywords
     ) -> VariableTracker:
         if name in ("getter", "setter", "deleter"):
             place = self.FIELDS.index(f"f{name[:3]}")

@@ -8,14 +8,14 @@ that part. PyTorch 2 paper, sections 3.5 (*UserDefinedObjectVariable*) and 3.7 (
 from __future__ import annotations
 
 import types
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable
 from typing import Any
 
 from minitorch2.bytecode.guards import AttributeGuard, KeyAbsent
 from minitorch2.bytecode.guards.sources import AttributeSource, ItemSource, Source, TypeSource
 from minitorch2.bytecode.polyfills import EXCEPTION_TEXTS
 from minitorch2.bytecode.trackers import operations
-from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
+from minitorch2.bytecode.trackers.base import Arguments, Keywords, VariableTracker, unsupported
 from minitorch2.bytecode.trackers.descriptors import (
     DATA_MEMBERS,
     MISSING,
@@ -359,12 +359,7 @@ class ObjectVariable(VariableTracker):
 
     # Behaviour ----------------------------------------------------------------------------------
 
-    def call(
-        self,
-        evaluator: Evaluator,
-        args: Sequence[VariableTracker],
-        kwargs: dict[str, VariableTracker],
-    ) -> VariableTracker:
+    def call(self, evaluator: Evaluator, args: Arguments, kwargs: Keywords) -> VariableTracker:
         found_in, raw = class_lookup(self.cls, "__call__")
         if raw is MISSING:
             raise_observed(TypeError, f"{self.cls.__name__!r} object is not callable")
@@ -382,11 +377,7 @@ class ObjectVariable(VariableTracker):
         return operations.iterate(evaluator, self)
 
     def call_builtin(
-        self,
-        evaluator: Evaluator,
-        method: Any,
-        args: Sequence[VariableTracker],
-        kwargs: dict[str, VariableTracker],
+        self, evaluator: Evaluator, method: Any, args: Arguments, kwargs: Keywords
     ) -> VariableTracker:
         """Call a method written in C that some base class gives to the object."""
         name = method.__name__
@@ -408,11 +399,7 @@ class ObjectVariable(VariableTracker):
         return unsupported("builtin-method", f"method {name!r} of a {self.cls.__name__}")
 
     def _call_container(
-        self,
-        evaluator: Evaluator,
-        name: str,
-        args: Sequence[VariableTracker],
-        kwargs: dict[str, VariableTracker],
+        self, evaluator: Evaluator, name: str, args: Arguments, kwargs: Keywords
     ) -> VariableTracker:
         """Call a method of the container part; subscripting an absent key asks ``__missing__``."""
         assert self.container is not None
@@ -424,12 +411,7 @@ class ObjectVariable(VariableTracker):
                 raise
         return self.call_method(evaluator, "__missing__", args, {})
 
-    def _fill(
-        self,
-        evaluator: Evaluator,
-        args: Sequence[VariableTracker],
-        kwargs: dict[str, VariableTracker],
-    ) -> VariableTracker:
+    def _fill(self, evaluator: Evaluator, args: Arguments, kwargs: Keywords) -> VariableTracker:
         """``dict.__init__`` or ``list.__init__``."""
         assert self.container is not None
         if not isinstance(self.container, TupleVariable) and (args or kwargs):

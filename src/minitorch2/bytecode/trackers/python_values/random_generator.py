@@ -24,7 +24,7 @@ from torch.utils._pytree import tree_leaves
 from minitorch2.bytecode.guards.drawing import SelectedSource, shuffled
 from minitorch2.bytecode.guards.sources import ItemSource, Source
 from minitorch2.bytecode.trackers import operations
-from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
+from minitorch2.bytecode.trackers.base import Arguments, Keywords, VariableTracker, unsupported
 from minitorch2.bytecode.trackers.get_attr import GetAttrVariable
 from minitorch2.bytecode.trackers.interfaces import Evaluator, Residual
 from minitorch2.bytecode.trackers.observed import raise_as_observed
@@ -83,11 +83,7 @@ class RandomVariable(ObjectVariable):
         return super().get_attribute(evaluator, name)
 
     def _seed(
-        self,
-        evaluator: Evaluator,
-        name: str,
-        args: Sequence[VariableTracker],
-        kwargs: dict[str, VariableTracker],
+        self, evaluator: Evaluator, name: str, args: Arguments, kwargs: Keywords
     ) -> VariableTracker:
         """Model ``seed`` or ``setstate`` with constants: from now on the state is known."""
         if name == "seed" and (is_none(args[0]) if args else not kwargs):
@@ -99,11 +95,7 @@ class RandomVariable(ObjectVariable):
         return made
 
     def call_method(
-        self,
-        evaluator: Evaluator,
-        name: str,
-        args: Sequence[VariableTracker],
-        kwargs: dict[str, VariableTracker],
+        self, evaluator: Evaluator, name: str, args: Arguments, kwargs: Keywords
     ) -> VariableTracker:
         if name in ("seed", "setstate"):
             return self._seed(evaluator, name, args, kwargs)
@@ -124,11 +116,7 @@ class RandomVariable(ObjectVariable):
         return from_number(number)
 
     def _select(
-        self,
-        evaluator: Evaluator,
-        name: str,
-        args: Sequence[VariableTracker],
-        kwargs: dict[str, VariableTracker],
+        self, evaluator: Evaluator, name: str, args: Arguments, kwargs: Keywords
     ) -> VariableTracker:
         """Model ``choice``, ``choices``, ``sample`` and ``shuffle``: they draw places."""
         population, *rest = args if args else [kwargs.pop(_FIRST[name])]

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from minitorch2.bytecode.guards.sources import Naming, StepSource, plainly
-from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
+from minitorch2.bytecode.trackers.base import Arguments, Keywords, VariableTracker, unsupported
 from minitorch2.bytecode.trackers.descriptors import MISSING
 from minitorch2.bytecode.trackers.interfaces import Capture, Evaluator, Residual
 from minitorch2.bytecode.trackers.python_values.classes import constructs
@@ -44,12 +44,7 @@ class WeakReferenceVariable(VariableTracker):
     def hash_key(self) -> Hashable:
         return unsupported("hash", "the hash of a weak reference is that of its object")
 
-    def call(
-        self,
-        evaluator: Evaluator,
-        args: Sequence[VariableTracker],
-        kwargs: dict[str, VariableTracker],
-    ) -> VariableTracker:
+    def call(self, evaluator: Evaluator, args: Arguments, kwargs: Keywords) -> VariableTracker:
         if self.target is not None:
             if not is_held(evaluator, self.target):
                 unsupported("weak-reference", "a weak reference to an object that may be dead")

@@ -5,11 +5,11 @@ If the program reads ``x.shape``, overrides get such a function as the one that 
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable
 from types import GetSetDescriptorType, MethodWrapperType
 from typing import Any, Final
 
-from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
+from minitorch2.bytecode.trackers.base import Arguments, Keywords, VariableTracker, unsupported
 from minitorch2.bytecode.trackers.interfaces import Evaluator, Residual
 from minitorch2.bytecode.trackers.known import KnownObjectVariable
 from minitorch2.bytecode.trackers.python_values.constant import NONE, literal
@@ -50,12 +50,7 @@ class AccessorVariable(KnownObjectVariable):
             return AttributeVariable(self.value.__self__)
         return literal(self.real_attribute(name))
 
-    def call(
-        self,
-        evaluator: Evaluator,
-        args: Sequence[VariableTracker],
-        kwargs: dict[str, VariableTracker],
-    ) -> VariableTracker:
+    def call(self, evaluator: Evaluator, args: Arguments, kwargs: Keywords) -> VariableTracker:
         attribute: Any = self.value.__self__
         owner, name = args[0], attribute.__name__
         read: Any = getattr(owner, "read_inherited", owner.get_attribute)

@@ -6,7 +6,7 @@ changes while capturing, so that operators on fake tensors see it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -16,7 +16,7 @@ from minitorch2.bytecode.guards import AutocastDtype, Guard, Setting
 from minitorch2.bytecode.guards.settings import OF_OPERATORS, READERS, Place, restore
 from minitorch2.bytecode.guards.sources import AttributeSource, Source
 from minitorch2.bytecode.operators.fake_call import EXIT_AUTOCAST, FakeCall
-from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
+from minitorch2.bytecode.trackers.base import Arguments, Keywords, VariableTracker, unsupported
 from minitorch2.bytecode.trackers.interfaces import Capture, Evaluator, Residual
 from minitorch2.bytecode.trackers.modeled import ModeledVariable
 from minitorch2.bytecode.trackers.observed import raise_as_observed, raise_observed
@@ -59,12 +59,7 @@ class GradModeVariable(ModeledVariable):
             self.previous = None
         return NONE
 
-    def call(
-        self,
-        evaluator: Evaluator,
-        args: Sequence[VariableTracker],
-        kwargs: dict[str, VariableTracker],
-    ) -> VariableTracker:
+    def call(self, evaluator: Evaluator, args: Arguments, kwargs: Keywords) -> VariableTracker:
         """Decorate a function: it runs inside the mode."""
         return DecoratedVariable(self, args[0])
 
@@ -99,12 +94,7 @@ class DecoratedVariable(FunctionVariable):
         super().__init__()
         self.context, self.function = context, function
 
-    def call(
-        self,
-        evaluator: Evaluator,
-        args: Sequence[VariableTracker],
-        kwargs: dict[str, VariableTracker],
-    ) -> VariableTracker:
+    def call(self, evaluator: Evaluator, args: Arguments, kwargs: Keywords) -> VariableTracker:
         self.context.py___enter__(evaluator)
         try:
             return self.function.call(evaluator, args, kwargs)
@@ -184,12 +174,7 @@ class AutocastVariable(ModeledVariable):
         evaluator.capture.call_in_graph(evaluator, "call_function", function, [self.entered.pop()])
         return NONE
 
-    def call(
-        self,
-        evaluator: Evaluator,
-        args: Sequence[VariableTracker],
-        kwargs: dict[str, VariableTracker],
-    ) -> VariableTracker:
+    def call(self, evaluator: Evaluator, args: Arguments, kwargs: Keywords) -> VariableTracker:
         """Decorate a function: it runs inside the mode."""
         return DecoratedVariable(self, args[0])
 
@@ -329,7 +314,7 @@ def under_default_dtype(
     evaluator: Evaluator,
     op: str,
     target: str | Callable[..., Any],
-    args: Sequence[VariableTracker],
+    args: Arguments,
     kwargs: Mapping[str, VariableTracker],
 ) -> VariableTracker | None:
     """Write out the default dtype that the program has set; None if it is that of the graph.
@@ -342,7 +327,7 @@ def under_default_dtype(
     if inner is outer:
         return None
 
-    def record(args: Sequence[VariableTracker], **more: VariableTracker) -> VariableTracker:
+    def record(args: Arguments, **more: VariableTracker) -> VariableTracker:
         torch.set_default_dtype(outer)
         try:
             return capture.call_in_graph(evaluator, op, target, args, {**kwargs, **more})
@@ -366,9 +351,7 @@ def under_default_dtype(
     return made
 
 
-def _may_have_default_dtype(
-    made: VariableTracker, args: Sequence[VariableTracker], dtype: torch.dtype
-) -> bool:
+def _may_have_default_dtype(made: VariableTracker, args: Arguments, dtype: torch.dtype) -> bool:
     """Tell whether an operator has made floating-point numbers of what had none."""
     fakes = [each.fake for each in args if isinstance(each, TensorVariable)]
     if not isinstance(made, TensorVariable) or any(made.fake is each for each in fakes):

@@ -14,7 +14,7 @@ from typing import Any, Final
 import torch
 
 from minitorch2.bytecode.operators.custom_function import CustomFunction, Given, LaterPass
-from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
+from minitorch2.bytecode.trackers.base import Arguments, Keywords, VariableTracker, unsupported
 from minitorch2.bytecode.trackers.descriptors import class_function, class_lookup
 from minitorch2.bytecode.trackers.get_attr import GetAttrVariable
 from minitorch2.bytecode.trackers.interfaces import Evaluator
@@ -76,11 +76,7 @@ class FunctionContext(VariableTracker):
             raise_observed(AttributeError, name)
 
     def call_method(
-        self,
-        evaluator: Evaluator,
-        name: str,
-        args: Sequence[VariableTracker],
-        kwargs: dict[str, VariableTracker],
+        self, evaluator: Evaluator, name: str, args: Arguments, kwargs: Keywords
     ) -> VariableTracker:
         if name not in CONTEXT_METHODS or kwargs:
             unsupported(_CODE, f"ctx.{name} in a torch.autograd.Function")
@@ -148,11 +144,7 @@ class _Passes:
     """
 
     def __init__(
-        self,
-        evaluator: Evaluator,
-        cls: type,
-        context: FunctionContext,
-        args: Sequence[VariableTracker],
+        self, evaluator: Evaluator, cls: type, context: FunctionContext, args: Arguments
     ) -> None:
         self.evaluator, self.cls, self.context, self.args = evaluator, cls, context, args
         with torch.no_grad():
@@ -304,7 +296,7 @@ def _stand_in(evaluator: Evaluator, name: str, like: TensorVariable) -> TensorVa
 
 
 def _forward(
-    evaluator: Evaluator, cls: type, context: FunctionContext, args: Sequence[VariableTracker]
+    evaluator: Evaluator, cls: type, context: FunctionContext, args: Arguments
 ) -> VariableTracker:
     """``forward(ctx, ...)``, or ``forward(...)`` and ``setup_context(ctx, inputs, output)``."""
     function = _static(evaluator, cls, "forward")
@@ -334,10 +326,7 @@ def _is_once(cls: type) -> bool:
 
 
 def _without_gradient(
-    evaluator: Evaluator,
-    cls: type,
-    context: FunctionContext,
-    args: Sequence[VariableTracker],
+    evaluator: Evaluator, cls: type, context: FunctionContext, args: Arguments
 ) -> VariableTracker:
     """Run only the forward pass; an argument that is returned is a new tensor, unless dirty."""
     enabled = torch.is_grad_enabled()

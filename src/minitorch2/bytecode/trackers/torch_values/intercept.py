@@ -9,7 +9,7 @@ of its operands, under a mode that stops at the first call and notes it.
 from __future__ import annotations
 
 import types
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -17,7 +17,7 @@ import torch
 from torch.overrides import TorchFunctionMode, _enable_torch_function
 
 from minitorch2.bytecode.operators.fake_call import describe_target
-from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
+from minitorch2.bytecode.trackers.base import Arguments, VariableTracker, unsupported
 from minitorch2.bytecode.trackers.python_values.constant import literal
 from minitorch2.bytecode.trackers.python_values.mapping import DictVariable, dict_of_names
 from minitorch2.bytecode.trackers.python_values.sequence import SequenceVariable
@@ -142,7 +142,7 @@ class _StandIns:
 def intercept(
     op: str,
     target: str | Callable[..., Any],
-    args: Sequence[VariableTracker],
+    args: Arguments,
     kwargs: Mapping[str, VariableTracker],
     has_override: Callable[[VariableTracker], bool],
 ) -> OverridableCall | types.FunctionType | None:

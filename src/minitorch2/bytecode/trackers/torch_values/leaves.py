@@ -27,7 +27,7 @@ from typing import NoReturn
 
 import torch
 
-from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
+from minitorch2.bytecode.trackers.base import Arguments, VariableTracker, unsupported
 from minitorch2.bytecode.trackers.interfaces import Capture, Evaluator, Residual
 from minitorch2.bytecode.trackers.python_values.constant import NONE, ConstantVariable
 from minitorch2.bytecode.trackers.side_effects import TensorEffect
@@ -157,9 +157,7 @@ def _have_one_gradient(tensor: TensorVariable, data: TensorVariable) -> bool:
     return same_dtype and same_sizes(tensor.fake.shape, data.fake.shape)
 
 
-def _node(
-    evaluator: Evaluator, function: Callable[..., object], args: Sequence[VariableTracker]
-) -> TensorVariable:
+def _node(evaluator: Evaluator, function: Callable[..., object], args: Arguments) -> TensorVariable:
     made = evaluator.capture.call_in_graph(evaluator, "call_function", function, args)
     assert isinstance(made, TensorVariable)
     return made

@@ -17,7 +17,7 @@ from torch.nn.modules.lazy import LazyModuleMixin
 
 from minitorch2.bytecode.guards import Check, Guard, KeyAbsent, Name, SourceGuard, Test, id_match
 from minitorch2.bytecode.guards.sources import AttributeSource, ItemSource, Source
-from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
+from minitorch2.bytecode.trackers.base import Arguments, Keywords, VariableTracker, unsupported
 from minitorch2.bytecode.trackers.descriptors import (
     MISSING,
     class_function,
@@ -156,12 +156,7 @@ class ModuleVariable(ObjectVariable):
         pending = evaluator.capture.side_effects.load_attribute(self, name)
         return pending if isinstance(pending, DictVariable) else None
 
-    def call(
-        self,
-        evaluator: Evaluator,
-        args: Sequence[VariableTracker],
-        kwargs: dict[str, VariableTracker],
-    ) -> VariableTracker:
+    def call(self, evaluator: Evaluator, args: Arguments, kwargs: Keywords) -> VariableTracker:
         found_in, custom = class_lookup(self.cls, "__call__")
         if custom is not MODULE_CALL:
             method = class_function(evaluator, found_in, "__call__", custom)

@@ -22,7 +22,7 @@ from minitorch2.bytecode.guards.sources import Naming, Source, StepSource, plain
 from minitorch2.bytecode.polyfills import numpy_bodies
 from minitorch2.bytecode.polyfills.numpy_bodies import creation
 from minitorch2.bytecode.polyfills.numpy_bodies.dtypes import DTYPES, NUMPY_DTYPES
-from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
+from minitorch2.bytecode.trackers.base import Arguments, Keywords, VariableTracker, unsupported
 from minitorch2.bytecode.trackers.get_attr import GetAttrVariable
 from minitorch2.bytecode.trackers.interfaces import Capture, Evaluator, Residual
 from minitorch2.bytecode.trackers.observed import raise_observed
@@ -171,11 +171,7 @@ class ArrayVariable(VariableTracker):
     # Methods ------------------------------------------------------------------------------------
 
     def call_method(
-        self,
-        evaluator: Evaluator,
-        name: str,
-        args: Sequence[VariableTracker],
-        kwargs: dict[str, VariableTracker],
+        self, evaluator: Evaluator, name: str, args: Arguments, kwargs: Keywords
     ) -> VariableTracker:
         if name in _SUBSCRIPTS:
             return _SUBSCRIPTS[name](self, evaluator, *args)
@@ -192,9 +188,7 @@ class ArrayVariable(VariableTracker):
             unsupported(CODE, f"ndarray.{name} is not captured")
         return call_body(evaluator, body, [self, *args], kwargs)
 
-    def _operator(
-        self, evaluator: Evaluator, name: str, args: Sequence[VariableTracker]
-    ) -> VariableTracker:
+    def _operator(self, evaluator: Evaluator, name: str, args: Arguments) -> VariableTracker:
         plain, operands = name.strip("_"), [self, *args]
         named: dict[str, VariableTracker] = {}
         if plain in ("int", "float", "complex", "index"):
@@ -313,10 +307,7 @@ def array(evaluator: Evaluator, value: VariableTracker, is_scalar: bool = False)
 
 
 def call_body(
-    evaluator: Evaluator,
-    body: Callable[..., Any],
-    args: Sequence[VariableTracker],
-    kwargs: dict[str, VariableTracker],
+    evaluator: Evaluator, body: Callable[..., Any], args: Arguments, kwargs: Keywords
 ) -> VariableTracker:
     """Inline a body that takes tensors for arrays; tensors that it returns are arrays again.
 

@@ -17,7 +17,7 @@ import numpy as np
 from minitorch2.bytecode.guards.drawing import set_state, shuffled, shuffled_array, state_of
 from minitorch2.bytecode.guards.sources import ItemSource
 from minitorch2.bytecode.trackers import operations
-from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
+from minitorch2.bytecode.trackers.base import Arguments, Keywords, VariableTracker, unsupported
 from minitorch2.bytecode.trackers.get_attr import GetAttrVariable
 from minitorch2.bytecode.trackers.interfaces import Evaluator, Residual
 from minitorch2.bytecode.trackers.observed import raise_as_observed
@@ -55,11 +55,7 @@ class NumpyGeneratorVariable(ObjectVariable):
         return GetAttrVariable(self, name)
 
     def call_method(
-        self,
-        evaluator: Evaluator,
-        name: str,
-        args: Sequence[VariableTracker],
-        kwargs: dict[str, VariableTracker],
+        self, evaluator: Evaluator, name: str, args: Arguments, kwargs: Keywords
     ) -> VariableTracker:
         if name == "seed":
             return self._seed(evaluator, args, kwargs)
@@ -129,12 +125,7 @@ class NumpyGeneratorVariable(ObjectVariable):
         rows = values.call_method(evaluator, "__getitem__", [order], {})
         return values.call_method(evaluator, "__setitem__", [whole, rows], {})
 
-    def _seed(
-        self,
-        evaluator: Evaluator,
-        args: Sequence[VariableTracker],
-        kwargs: dict[str, VariableTracker],
-    ) -> VariableTracker:
+    def _seed(self, evaluator: Evaluator, args: Arguments, kwargs: Keywords) -> VariableTracker:
         values = [value.as_constant() for value in (*args, *kwargs.values())]
         if values in ([], [None]):
             unsupported(_CODE, "numpy.random.seed without a number")

@@ -16,7 +16,7 @@ import torch
 
 from minitorch2.bytecode.polyfills.numpy_bodies import creation, reductions, ufuncs
 from minitorch2.bytecode.polyfills.numpy_bodies.dtypes import DTYPES
-from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
+from minitorch2.bytecode.trackers.base import Arguments, Keywords, VariableTracker, unsupported
 from minitorch2.bytecode.trackers.get_attr import GetAttrVariable
 from minitorch2.bytecode.trackers.interfaces import Evaluator, Residual
 from minitorch2.bytecode.trackers.known import KnownObjectVariable
@@ -95,12 +95,7 @@ class UfuncVariable(KnownObjectVariable):
         attribute = self.real_attribute(name)
         return GetAttrVariable(self, name) if callable(attribute) else literal(attribute)
 
-    def call(
-        self,
-        evaluator: Evaluator,
-        args: Sequence[VariableTracker],
-        kwargs: dict[str, VariableTracker],
-    ) -> VariableTracker:
+    def call(self, evaluator: Evaluator, args: Arguments, kwargs: Keywords) -> VariableTracker:
         if all(isinstance(arg, ConstantVariable) for arg in (*args, *kwargs.values())):
             return fold(self.value, args, kwargs)
         if self.value is np.divmod:
@@ -114,11 +109,7 @@ class UfuncVariable(KnownObjectVariable):
         return Call(evaluator, self.value, args, **kwargs).result()
 
     def call_method(
-        self,
-        evaluator: Evaluator,
-        name: str,
-        args: Sequence[VariableTracker],
-        kwargs: dict[str, VariableTracker],
+        self, evaluator: Evaluator, name: str, args: Arguments, kwargs: Keywords
     ) -> VariableTracker:
         if name == "outer" and len(args) == 2 and all(isinstance(a, ArrayVariable) for a in args):
             left, right = args

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import torch
 
-from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
+from minitorch2.bytecode.trackers.base import Arguments, Keywords, VariableTracker, unsupported
 from minitorch2.bytecode.trackers.get_attr import GetAttrVariable
 from minitorch2.bytecode.trackers.interfaces import Evaluator, Residual
 from minitorch2.bytecode.trackers.python_values.classes import constructs
@@ -56,21 +56,12 @@ class OutsideContextVariable(VariableTracker):
         return super().get_attribute(evaluator, name)
 
     def call_method(
-        self,
-        evaluator: Evaluator,
-        name: str,
-        args: Sequence[VariableTracker],
-        kwargs: dict[str, VariableTracker],
+        self, evaluator: Evaluator, name: str, args: Arguments, kwargs: Keywords
     ) -> VariableTracker:
         name = self.cls.__qualname__
         return unsupported("torch-context", f"{name} acts on more than a graph can express")
 
-    def call(
-        self,
-        evaluator: Evaluator,
-        args: Sequence[VariableTracker],
-        kwargs: dict[str, VariableTracker],
-    ) -> VariableTracker:
+    def call(self, evaluator: Evaluator, args: Arguments, kwargs: Keywords) -> VariableTracker:
         return self.call_method(evaluator, "__call__", args, kwargs)
 
     def rebuild(self, residual: Residual) -> str:
@@ -94,11 +85,7 @@ class NoContextVariable(OutsideContextVariable):
     """A context that leaves the meaning of its body alone: a name for the profiler."""
 
     def call_method(
-        self,
-        evaluator: Evaluator,
-        name: str,
-        args: Sequence[VariableTracker],
-        kwargs: dict[str, VariableTracker],
+        self, evaluator: Evaluator, name: str, args: Arguments, kwargs: Keywords
     ) -> VariableTracker:
         if name in ("__enter__", "_recreate_cm"):
             return self

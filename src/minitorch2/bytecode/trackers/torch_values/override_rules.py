@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -11,7 +10,7 @@ from torch.utils._device import DeviceContext, _device_constructors
 from minitorch2.bytecode.guards import Guard
 from minitorch2.bytecode.guards.overrides import OverridesRegion
 from minitorch2.bytecode.guards.sources import AttributeSource, Source
-from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
+from minitorch2.bytecode.trackers.base import Arguments, Keywords, VariableTracker, unsupported
 from minitorch2.bytecode.trackers.interfaces import Capture, Evaluator, Residual
 from minitorch2.bytecode.trackers.modeled import ModeledVariable
 from minitorch2.bytecode.trackers.python_values.builtin import models
@@ -191,11 +190,7 @@ class DeviceModeVariable(VariableTracker):
         return True
 
     def call_method(
-        self,
-        evaluator: Evaluator,
-        name: str,
-        args: Sequence[VariableTracker],
-        kwargs: dict[str, VariableTracker],
+        self, evaluator: Evaluator, name: str, args: Arguments, kwargs: Keywords
     ) -> VariableTracker:
         if name != "__torch_function__":
             return super().call_method(evaluator, name, args, kwargs)

@@ -7,14 +7,14 @@ do not, are guarded to go on so.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable
 from typing import Any
 
 import torch
 from torch.autograd.graph import increment_version
 
 from minitorch2.bytecode.guards import StorageSize
-from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
+from minitorch2.bytecode.trackers.base import Arguments, Keywords, VariableTracker, unsupported
 from minitorch2.bytecode.trackers.get_attr import GetAttrVariable
 from minitorch2.bytecode.trackers.interfaces import Evaluator, GraphInput, Residual
 from minitorch2.bytecode.trackers.python_values.constant import ConstantVariable, literal
@@ -57,11 +57,7 @@ class StorageVariable(VariableTracker):
         return super().get_attribute(evaluator, name)
 
     def call_method(
-        self,
-        evaluator: Evaluator,
-        name: str,
-        args: Sequence[VariableTracker],
-        kwargs: dict[str, VariableTracker],
+        self, evaluator: Evaluator, name: str, args: Arguments, kwargs: Keywords
     ) -> VariableTracker:
         if name in SIZES and not args:
             return self._bytes(evaluator)
@@ -124,11 +120,7 @@ class AddressVariable(IdentityVariable):
         return ("id", (self.memory, int(self.offset)))
 
     def call_method(
-        self,
-        evaluator: Evaluator,
-        name: str,
-        args: Sequence[VariableTracker],
-        kwargs: dict[str, VariableTracker],
+        self, evaluator: Evaluator, name: str, args: Arguments, kwargs: Keywords
     ) -> VariableTracker:
         other = args[0] if args else None
         if name in ("__eq__", "__ne__") and other is not None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import inspect
 import operator
-from collections.abc import Sequence
 from types import FunctionType
 from typing import Any, ClassVar, Final
 
@@ -16,7 +15,7 @@ import torch
 
 from minitorch2.bytecode.guards import id_match
 from minitorch2.bytecode.guards.sources import AttributeSource, ItemSource
-from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
+from minitorch2.bytecode.trackers.base import Arguments, Keywords, VariableTracker, unsupported
 from minitorch2.bytecode.trackers.descriptors import allocator, bind, guard_absent
 from minitorch2.bytecode.trackers.get_attr import GetAttrVariable
 from minitorch2.bytecode.trackers.interfaces import Evaluator, Residual
@@ -276,11 +275,7 @@ class TensorVariable(VariableTracker):
     # Methods ------------------------------------------------------------------------------------
 
     def call_method(
-        self,
-        evaluator: Evaluator,
-        name: str,
-        args: Sequence[VariableTracker],
-        kwargs: dict[str, VariableTracker],
+        self, evaluator: Evaluator, name: str, args: Arguments, kwargs: Keywords
     ) -> VariableTracker:
         if hasattr(torch.Tensor, name):
             answer = overridden(evaluator, "call_method", name, [self, *args], kwargs)
@@ -352,9 +347,7 @@ class TensorVariable(VariableTracker):
             unsupported("tensor-method", f"Tensor.{name}: conjugation may be put off")
         return self if name.startswith("resolve") else ConstantVariable(False)
 
-    def _metadata(
-        self, name: str, args: Sequence[VariableTracker], kwargs: dict[str, VariableTracker]
-    ) -> VariableTracker:
+    def _metadata(self, name: str, args: Arguments, kwargs: Keywords) -> VariableTracker:
         real = [arg.as_constant() for arg in args]
         try:
             value = getattr(self.fake, name)(
@@ -367,9 +360,7 @@ class TensorVariable(VariableTracker):
             return cls([from_number(part) for part in value])
         return from_number(value)
 
-    def _operator(
-        self, evaluator: Evaluator, name: str, args: Sequence[VariableTracker]
-    ) -> VariableTracker:
+    def _operator(self, evaluator: Evaluator, name: str, args: Arguments) -> VariableTracker:
         call = evaluator.capture.call_in_graph
         if args and args[0].is_constant() and isinstance(args[0].as_constant(), str | bytes):
             if name in COMPARISONS:
@@ -466,7 +457,7 @@ def inherited_override(evaluator: Evaluator) -> VariableTracker:
     return bind(evaluator, None, torch.Tensor, torch.Tensor, "__torch_function__", override)
 
 
-def in_python(evaluator: Evaluator, name: str, args: Sequence[VariableTracker]) -> VariableTracker:
+def in_python(evaluator: Evaluator, name: str, args: Arguments) -> VariableTracker:
     """Evaluate a method that `torch.Tensor` has in Python, such as ``__rdiv__``."""
     found: Any = vars(torch.Tensor).get(name)
     body = inspect.unwrap(found)  # the wrapper asks for overrides, which was done

@@ -11,7 +11,7 @@ from typing import Final
 
 import torch
 
-from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
+from minitorch2.bytecode.trackers.base import Keywords, VariableTracker, unsupported
 from minitorch2.bytecode.trackers.interfaces import Evaluator
 from minitorch2.bytecode.trackers.python_values.constant import ConstantVariable
 from minitorch2.bytecode.trackers.python_values.mapping import DictVariable
@@ -22,8 +22,6 @@ from minitorch2.bytecode.trackers.python_values.sequence import (
 )
 from minitorch2.bytecode.trackers.torch_values.symbolic import SymbolicNumberVariable
 from minitorch2.bytecode.trackers.torch_values.tensor import TensorVariable
-
-Keywords = dict[str, VariableTracker]
 
 
 def holds_tensor(value: VariableTracker) -> bool:

@@ -6,14 +6,14 @@ Operators work on the plain tensor. The class's methods, properties and attribut
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable
 from typing import Any, Final
 
 import torch
 
 from minitorch2.bytecode.guards.sources import AppliedSource
 from minitorch2.bytecode.operators.plain_tensors import gradient_of, is_leaf, of_class
-from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
+from minitorch2.bytecode.trackers.base import Arguments, Keywords, VariableTracker, unsupported
 from minitorch2.bytecode.trackers.descriptors import MISSING, bind, class_lookup
 from minitorch2.bytecode.trackers.get_attr import GetAttrVariable
 from minitorch2.bytecode.trackers.interfaces import Capture, Evaluator, Residual
@@ -149,11 +149,7 @@ class TensorSubclassVariable(TensorVariable, ObjectVariable):
     # Methods ------------------------------------------------------------------------------------
 
     def call_method(
-        self,
-        evaluator: Evaluator,
-        name: str,
-        args: Sequence[VariableTracker],
-        kwargs: dict[str, VariableTracker],
+        self, evaluator: Evaluator, name: str, args: Arguments, kwargs: Keywords
     ) -> VariableTracker:
         found_in, raw = class_lookup(self.cls, name)
         if raw is MISSING or found_in not in TENSOR_CLASSES or isinstance(raw, classmethod):
@@ -161,11 +157,7 @@ class TensorSubclassVariable(TensorVariable, ObjectVariable):
         return TensorVariable.call_method(self, evaluator, name, args, kwargs)
 
     def call_builtin(
-        self,
-        evaluator: Evaluator,
-        method: Any,
-        args: Sequence[VariableTracker],
-        kwargs: dict[str, VariableTracker],
+        self, evaluator: Evaluator, method: Any, args: Arguments, kwargs: Keywords
     ) -> VariableTracker:
         if getattr(method, "__objclass__", torch.Tensor) is object:
             return ObjectVariable.call_builtin(self, evaluator, method, args, kwargs)
@@ -185,10 +177,7 @@ class TensorSubclassVariable(TensorVariable, ObjectVariable):
 
 
 def make_wrapper(
-    evaluator: Evaluator,
-    cls: type,
-    args: Sequence[VariableTracker],
-    kwargs: dict[str, VariableTracker],
+    evaluator: Evaluator, cls: type, args: Arguments, kwargs: Keywords
 ) -> VariableTracker:
     """Call a class of tensors made of others: the call is a node of the graph."""
     made = evaluator.capture.call_in_graph(evaluator, "call_function", cls, args, kwargs)

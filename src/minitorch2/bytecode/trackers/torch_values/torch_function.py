@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import operator
 import types
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, Final
 
 import torch
@@ -17,7 +17,7 @@ import torch.nn.functional as F
 
 from minitorch2 import config
 from minitorch2.bytecode.guards.sources import AttributeSource
-from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
+from minitorch2.bytecode.trackers.base import Arguments, Keywords, VariableTracker, unsupported
 from minitorch2.bytecode.trackers.interfaces import Evaluator, Residual
 from minitorch2.bytecode.trackers.known import KnownObjectVariable
 from minitorch2.bytecode.trackers.observed import raise_as_observed
@@ -181,12 +181,7 @@ class TorchVariable(KnownObjectVariable):
         source = self.source or evaluator.capture.reference(self.value)
         return evaluator.capture.wrap(value, AttributeSource(source, name))
 
-    def call(
-        self,
-        evaluator: Evaluator,
-        args: Sequence[VariableTracker],
-        kwargs: dict[str, VariableTracker],
-    ) -> VariableTracker:
+    def call(self, evaluator: Evaluator, args: Arguments, kwargs: Keywords) -> VariableTracker:
         value = self.value
         if _is_overridable(value):
             answer = overridden(evaluator, "call_function", value, args, kwargs)
@@ -218,7 +213,7 @@ def _is_overridable(function: Any) -> bool:
     return isinstance(function, _OPERATOR_TYPES) or function in OPERATORS
 
 
-def _makes_leaf(function: Any, kwargs: dict[str, VariableTracker]) -> bool:
+def _makes_leaf(function: Any, kwargs: Keywords) -> bool:
     """Return whether ``requires_grad=True`` is among the arguments of a factory."""
     wanted = kwargs.get("requires_grad")
     return wanted is not None and wanted.is_constant() and bool(wanted.as_constant())

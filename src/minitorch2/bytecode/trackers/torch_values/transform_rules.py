@@ -22,7 +22,7 @@ from torch.autograd import functional
 from minitorch2.bytecode.guards import Guard
 from minitorch2.bytecode.guards.sources import ClosureSource, Source
 from minitorch2.bytecode.polyfills import transforms as polyfills
-from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
+from minitorch2.bytecode.trackers.base import Arguments, Keywords, VariableTracker, unsupported
 from minitorch2.bytecode.trackers.interfaces import Capture, Evaluator, Residual
 from minitorch2.bytecode.trackers.python_values.constant import NONE, ConstantVariable
 from minitorch2.bytecode.trackers.python_values.functions import FunctionVariable
@@ -73,12 +73,7 @@ class TransformedVariable(FunctionVariable):
         super().__init__(**options)
         self.transform, self.made_with = transform, made_with
 
-    def call(
-        self,
-        evaluator: Evaluator,
-        args: Sequence[VariableTracker],
-        kwargs: dict[str, VariableTracker],
-    ) -> VariableTracker:
+    def call(self, evaluator: Evaluator, args: Arguments, kwargs: Keywords) -> VariableTracker:
         body = evaluator.capture.wrap(TRANSFORMS[self.transform], None)
         return body.call(evaluator, [*self.made_with.values(), *args], kwargs)
 
@@ -124,9 +119,7 @@ for _transform in TRANSFORMS:
     _transform_rule(_transform)
 
 
-def _bound(
-    function: Any, args: Sequence[VariableTracker], kwargs: dict[str, VariableTracker]
-) -> dict[str, VariableTracker]:
+def _bound(function: Any, args: Arguments, kwargs: Keywords) -> dict[str, VariableTracker]:
     """Return arguments by name, with the defaults of those that are not given."""
     try:
         bound = inspect.signature(function).bind(*args, **kwargs)

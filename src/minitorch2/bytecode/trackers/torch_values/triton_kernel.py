@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from minitorch2.bytecode.guards.sources import AttributeSource, ItemSource
-from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
+from minitorch2.bytecode.trackers.base import Arguments, Keywords, VariableTracker, unsupported
 from minitorch2.bytecode.trackers.interfaces import Evaluator
 from minitorch2.bytecode.trackers.known import KnownObjectVariable
 from minitorch2.bytecode.trackers.python_values.constant import ConstantVariable, literal
@@ -42,11 +42,7 @@ class TritonKernelVariable(TritonObjectVariable):
     """A kernel: the outcome of `triton.jit`, `triton.autotune` or `triton.heuristics`."""
 
     def call_method(
-        self,
-        evaluator: Evaluator,
-        name: str,
-        args: Sequence[VariableTracker],
-        kwargs: dict[str, VariableTracker],
+        self, evaluator: Evaluator, name: str, args: Arguments, kwargs: Keywords
     ) -> VariableTracker:
         if name == "__getitem__":
             return LauncherVariable(self, args[0])
@@ -64,12 +60,7 @@ class LauncherVariable(VariableTracker):
         self.kernel = kernel
         self.grid = grid
 
-    def call(
-        self,
-        evaluator: Evaluator,
-        args: Sequence[VariableTracker],
-        kwargs: dict[str, VariableTracker],
-    ) -> VariableTracker:
+    def call(self, evaluator: Evaluator, args: Arguments, kwargs: Keywords) -> VariableTracker:
         return _Launch(evaluator, self.kernel, self.grid, args, kwargs).record()
 
 
@@ -87,7 +78,7 @@ class _Launch:
         evaluator: Evaluator,
         kernel: TritonKernelVariable,
         grid: VariableTracker,
-        args: Sequence[VariableTracker],
+        args: Arguments,
         kwargs: Mapping[str, VariableTracker],
     ) -> None:
         self.evaluator = evaluator

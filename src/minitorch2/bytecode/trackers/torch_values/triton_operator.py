@@ -8,7 +8,6 @@ its two functions make.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Sequence
 from typing import Any, Final
 from weakref import WeakKeyDictionary
 
@@ -16,7 +15,7 @@ import torch
 from torch._library.custom_ops import OPDEFS, CustomOpDef
 
 from minitorch2.bytecode.polyfills.custom_operators import save_nothing
-from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
+from minitorch2.bytecode.trackers.base import Arguments, Keywords, VariableTracker, unsupported
 from minitorch2.bytecode.trackers.interfaces import Evaluator
 from minitorch2.bytecode.trackers.known import KnownObjectVariable
 from minitorch2.bytecode.trackers.python_values.classes import ClassVariable
@@ -42,12 +41,7 @@ class TritonOperatorVariable(KnownObjectVariable):
     def get_attribute(self, evaluator: Evaluator, name: str) -> VariableTracker:
         return self if name == "default" else super().get_attribute(evaluator, name)
 
-    def call(
-        self,
-        evaluator: Evaluator,
-        args: Sequence[VariableTracker],
-        kwargs: dict[str, VariableTracker],
-    ) -> VariableTracker:
+    def call(self, evaluator: Evaluator, args: Arguments, kwargs: Keywords) -> VariableTracker:
         body = self.value._abstract_fn
         if self.value._backward_fn is None:
             function = evaluator.capture.wrap(body, evaluator.capture.reference(body))
