@@ -24,7 +24,7 @@ def lines_by_floor() -> Counter[str]:
     lines: Counter[str] = Counter()
     for path in SOURCE.rglob("*.py"):
         parts = path.relative_to(SOURCE).parts
-        floor = parts[0] if len(parts) > 1 else "api and basement"
+        floor = parts[0] if len(parts) > 1 else "public modules"
         lines[floor] += len(path.read_text().splitlines())
     return lines
 

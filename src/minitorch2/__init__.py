@@ -5,11 +5,9 @@
 Read the packages in this order, each with its own docstring. First come `graph` (the language all
 layers share), `bytecode` (a Python frame -> a graph), `autograd` (a graph -> forward and backward).
 Then read `loopir` (a graph -> loops), `codegen` (loops -> kernels), `backends`, and last `api`,
-which chains them. `lazy` captures in another way: it defers operators. `script`
-is a third way, a typed subset of Python; `jit` has its interface. `errors`, `cautions`,
-`config`, `controls`, `dimensions`, `logs`, `stages`,
-`progress`, `profiling`, `compile_lock` (threads), `syntax_tree` (text to code) and `source_lines`
-(its text for debuggers) are used by all of these packages.
+which chains them. `lazy` captures in another way: it defers operators. `script` is a third way, a
+typed subset of Python; `jit` has its interface. All of them use `marks` (what a program says to its
+compiler), `stages` (the report of a compilation), `config`, `logs`, `errors` and `foundation`.
 
 Names of the public interface are looked up on first use, so that `import minitorch2` costs a few
 milliseconds and a single layer can be used without the others.
@@ -18,7 +16,7 @@ milliseconds and a single layer can be used without the others.
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from minitorch2.compile_lock import garbage_uncollected
+from minitorch2.foundation.compile_lock import garbage_uncollected
 
 if TYPE_CHECKING:  # what `__getattr__` gives, for type checkers and editors
     from minitorch2 import (
@@ -30,31 +28,37 @@ if TYPE_CHECKING:  # what `__getattr__` gives, for type checkers and editors
         logs as logs,
         stages as stages,
     )
-    from minitorch2.api import (
-        CacheInfo as CacheInfo,
-        Explanation as Explanation,
+    from minitorch2.api.compiler import (
         compile as compile,
         cudagraph_mark_step_begin as cudagraph_mark_step_begin,
-        disable as disable,
-        explain as explain,
-        finish_compiling as finish_compiling,
         get_default_backend as get_default_backend,
-        list_backends as list_backends,
         list_mode_options as list_mode_options,
-        list_options as list_options,
-        load_cache_artifacts as load_cache_artifacts,
-        lookup_backend as lookup_backend,
-        recompiles as recompiles,
-        register_backend as register_backend,
-        replay as replay,
         reset as reset,
-        save_cache_artifacts as save_cache_artifacts,
-        save_call as save_call,
         set_default_backend as set_default_backend,
-        set_stance as set_stance,
+    )
+    from minitorch2.api.disabled import disable as disable
+    from minitorch2.api.reports import (
+        explain as explain,
+        recompiles as recompiles,
+        replay as replay,
         shapes as shapes,
     )
-    from minitorch2.controls import (
+    from minitorch2.api.stances import set_stance as set_stance
+    from minitorch2.backends import (
+        list_backends as list_backends,
+        lookup_backend as lookup_backend,
+        register_backend as register_backend,
+    )
+    from minitorch2.bytecode.dispatch.background import finish_compiling as finish_compiling
+    from minitorch2.bytecode.observe.explain import Explanation as Explanation
+    from minitorch2.bytecode.observe.replay import save_call as save_call
+    from minitorch2.cache.bundle import (
+        CacheInfo as CacheInfo,
+        load_cache_artifacts as load_cache_artifacts,
+        save_cache_artifacts as save_cache_artifacts,
+    )
+    from minitorch2.config import list_options as list_options
+    from minitorch2.marks.controls import (
         allow_in_graph as allow_in_graph,
         assume_constant_result as assume_constant_result,
         disallow_in_graph as disallow_in_graph,
@@ -66,7 +70,7 @@ if TYPE_CHECKING:  # what `__getattr__` gives, for type checkers and editors
         skip_frame as skip_frame,
         substitute_in_graph as substitute_in_graph,
     )
-    from minitorch2.dimensions import (
+    from minitorch2.marks.dimensions import (
         Dim as Dim,
         mark_dynamic as mark_dynamic,
         mark_static as mark_static,
@@ -74,7 +78,7 @@ if TYPE_CHECKING:  # what `__getattr__` gives, for type checkers and editors
         maybe_mark_dynamic as maybe_mark_dynamic,
     )
     from minitorch2.lazy import lazily as lazily
-    from minitorch2.wrappers import (
+    from minitorch2.marks.wrappers import (
         nonstrict_trace as nonstrict_trace,
         wrap_numpy as wrap_numpy,
     )
@@ -82,21 +86,29 @@ if TYPE_CHECKING:  # what `__getattr__` gives, for type checkers and editors
 __version__ = "0.1.0"
 
 _NAMES = {
-    "api": (
-        "CacheInfo", "Explanation", "compile", "cudagraph_mark_step_begin", "disable", "explain",
-        "finish_compiling", "get_default_backend", "list_backends", "list_mode_options",
-        "list_options", "load_cache_artifacts", "lookup_backend", "recompiles", "register_backend",
-        "replay", "reset", "save_cache_artifacts", "save_call", "set_default_backend", "set_stance",
-        "shapes",
+    "api.compiler": (
+        "compile", "cudagraph_mark_step_begin", "get_default_backend", "list_mode_options", "reset",
+        "set_default_backend",
     ),
-    "controls": (
+    "api.disabled": ("disable",),
+    "api.reports": ("explain", "recompiles", "replay", "shapes"),
+    "api.stances": ("set_stance",),
+    "backends": ("list_backends", "lookup_backend", "register_backend"),
+    "bytecode.dispatch.background": ("finish_compiling",),
+    "bytecode.observe.explain": ("Explanation",),
+    "bytecode.observe.replay": ("save_call",),
+    "cache.bundle": ("CacheInfo", "load_cache_artifacts", "save_cache_artifacts"),
+    "config": ("list_options",),
+    "marks.controls": (
         "allow_in_graph", "assume_constant_result", "disallow_in_graph", "error_on_graph_break",
         "forbid_in_graph", "graph_break", "is_compiling", "nested_compile_region", "skip_frame",
         "substitute_in_graph",
     ),
     "lazy": ("lazily",),
-    "dimensions": ("Dim", "mark_dynamic", "mark_static", "mark_unbacked", "maybe_mark_dynamic"),
-    "wrappers": ("nonstrict_trace", "wrap_numpy"),
+    "marks.dimensions": (
+        "Dim", "mark_dynamic", "mark_static", "mark_unbacked", "maybe_mark_dynamic",
+    ),
+    "marks.wrappers": ("nonstrict_trace", "wrap_numpy"),
 }  # fmt: skip
 _PLACES = {name: module for module, names in _NAMES.items() for name in names}
 _MODULES = ("config", "errors", "guard_filters", "jit", "lazy", "logs", "stages", "testing")

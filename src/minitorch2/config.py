@@ -24,8 +24,8 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Annotated, get_args, get_origin, get_type_hints
 
-from minitorch2.cautions import caution
 from minitorch2.errors import ConfigError
+from minitorch2.errors.cautions import caution
 from minitorch2.logs import ENVIRONMENT_VARIABLE as LOGS_VARIABLE
 from minitorch2.logs import OUT_VARIABLE, get_logger
 

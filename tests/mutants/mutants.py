@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from minitorch2 import compile_options
+from minitorch2.api import compile_options
 from minitorch2.autograd.decompositions import activations
 from minitorch2.autograd.epilogue import Epilogue
 from minitorch2.autograd.recompute import is_recomputable

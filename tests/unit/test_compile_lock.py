@@ -7,7 +7,7 @@ import gc
 import pytest
 
 import minitorch2
-from minitorch2.compile_lock import garbage_uncollected
+from minitorch2.foundation.compile_lock import garbage_uncollected
 
 
 @pytest.mark.parametrize("is_enabled", [True, False])

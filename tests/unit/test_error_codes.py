@@ -12,12 +12,12 @@ import minitorch2
 from minitorch2 import __main__ as program
 from minitorch2.bytecode.compiling.reasons import REASONS
 from minitorch2.demo.why import explained
-from minitorch2.error_codes import ERROR_CODES
+from minitorch2.errors.codes import ERROR_CODES
 
 FILES = [
     path
     for path in Path(minitorch2.__file__).parent.rglob("*.py")
-    if path.name not in ("reasons.py", "error_codes.py")
+    if path.name not in ("reasons.py", "codes.py")
 ]
 
 

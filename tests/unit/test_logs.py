@@ -58,12 +58,12 @@ def test_unknown_names_are_errors_that_name_the_nearest(clean_loggers):
 def test_help_names_every_artifact_and_package():
     text = logs.help_text()
     assert all(artifact.name in text and artifact.meaning in text for artifact in logs.ARTIFACTS)
-    assert {"bytecode", "autograd", "loopir", "codegen", "progress"} <= set(text.split())
-    assert "stages" not in text.split(), "it logs nothing"
+    assert {"bytecode", "autograd", "loopir", "codegen", "stages"} <= set(text.split())
+    assert "foundation" not in text.split(), "it logs nothing"
 
 
 def test_a_module_that_logs_nothing_is_an_error_not_silence(clean_loggers):
-    for name in ("stages", "+graph.interpreter", "loopir.expressions"):
+    for name in ("foundation", "+graph.interpreter", "loopir.expressions"):
         with pytest.raises(ConfigError, match="logs nothing"):
             logs.set_logs(name)
 

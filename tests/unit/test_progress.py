@@ -7,15 +7,16 @@ import pytest
 import torch
 
 import minitorch2
-from minitorch2 import config, progress, stages
+from minitorch2 import config, stages
 from minitorch2.codegen.program import load_program
 from minitorch2.errors import MinitorchWarning
+from minitorch2.stages import progress
 
 X = torch.tensor([1.0, -2.0, 3.0])
 
 
 def lines(caplog):
-    found = [record for record in caplog.records if record.name == "minitorch2.progress"]
+    found = [record for record in caplog.records if record.name == "minitorch2.stages.progress"]
     return [record.getMessage().rpartition(",")[0] for record in found]
 
 
@@ -25,7 +26,7 @@ def test_each_compilation_is_one_line_in_the_log(caplog):
         print(end="")
         return y.sum()
 
-    with caplog.at_level(logging.INFO, "minitorch2.progress"):
+    with caplog.at_level(logging.INFO, "minitorch2.stages.progress"):
         compiled = minitorch2.compile(breaking, name="net")
         compiled(X)
         compiled(X)
@@ -39,7 +40,7 @@ def test_each_compilation_is_one_line_in_the_log(caplog):
 
 def test_a_backward_graph_has_a_line_of_its_own(caplog):
     x = X.clone().requires_grad_()
-    with caplog.at_level(logging.INFO, "minitorch2.progress"):
+    with caplog.at_level(logging.INFO, "minitorch2.stages.progress"):
         minitorch2.compile(lambda x: x.sin().sum(), fullgraph=True)(x).backward()
     assert lines(caplog)[1] == "its backward: 1 kernel"
 

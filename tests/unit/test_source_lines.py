@@ -3,7 +3,7 @@
 import gc
 import linecache
 
-from minitorch2.source_lines import keep_lines
+from minitorch2.foundation.source_lines import keep_lines
 
 
 class Owner:

@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from minitorch2 import syntax_tree
+from minitorch2.foundation import syntax_tree
 
 TEXT = "def f(x):\n    return " + "(" * 30 + "x" + " + 1)" * 30
 

@@ -26,7 +26,7 @@ from minitorch2.autograd.plan import FunctionPlan, ProgramPlan, Repetition, tens
 from minitorch2.autograd.runtime import BoxedCall, Compiler, LazilyCompiled, compile_backward
 from minitorch2.autograd.trace import Decompositions
 from minitorch2.autograd.wrappers import WrappedGradient, on_plain_tensors
-from minitorch2.compile_lock import COMPILING
+from minitorch2.foundation.compile_lock import COMPILING
 from minitorch2.graph.graph_module import GraphModule
 from minitorch2.graph.history import enables_gradients
 from minitorch2.graph.memory_order import memory_order

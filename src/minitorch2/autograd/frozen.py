@@ -12,7 +12,7 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
-from minitorch2.compile_lock import COMPILING
+from minitorch2.foundation.compile_lock import COMPILING
 from minitorch2.graph.graph_module import GraphModule
 from minitorch2.graph.passes import freeze_parameters
 from minitorch2.graph.passes.freeze_parameters import is_parameter

@@ -18,13 +18,13 @@ from minitorch2 import config, stages
 from minitorch2.autograd.epilogue import Epilogue
 from minitorch2.autograd.plan import FunctionPlan, Layout
 from minitorch2.autograd.second_derivatives import EagerGradients
-from minitorch2.cautions import caution
-from minitorch2.compile_lock import COMPILING, garbage_uncollected
 from minitorch2.errors import BackendError, MinitorchError, at_line
+from minitorch2.errors.cautions import caution
+from minitorch2.foundation.compile_lock import COMPILING, garbage_uncollected
 from minitorch2.graph.graph_module import GraphModule
 from minitorch2.graph.passes.simplify_sizes import settle_sizes
 from minitorch2.logs import compile_id, compiling, get_logger
-from minitorch2.progress import reported
+from minitorch2.stages.progress import reported
 
 BoxedCall: TypeAlias = Callable[[list[Any]], list[Any]]
 Compiler: TypeAlias = Callable[[GraphModule, Sequence[Any]], BoxedCall]

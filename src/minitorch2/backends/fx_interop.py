@@ -17,7 +17,7 @@ import torch
 import torch.fx
 
 from minitorch2.errors import UnsupportedError
-from minitorch2.generated_code import execute, new_file
+from minitorch2.foundation.generated_code import execute, new_file
 from minitorch2.graph.fake_tensor import env_of
 from minitorch2.graph.graph import Graph
 from minitorch2.graph.graph_module import GraphModule

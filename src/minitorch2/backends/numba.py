@@ -12,7 +12,7 @@ from minitorch2 import config
 from minitorch2.autograd import aot_autograd
 from minitorch2.backends.channels_last import aot_channels_last
 from minitorch2.backends.graph_cache import Compilers, compiled_once
-from minitorch2.cautions import caution
+from minitorch2.errors.cautions import caution
 from minitorch2.graph.graph_module import GraphModule
 from minitorch2.logs import get_logger
 

@@ -16,8 +16,8 @@ from minitorch2 import config, stages
 from minitorch2.backends.fx_interop import from_torch_fx
 from minitorch2.backends.registry import default_backend, lookup_backend
 from minitorch2.backends.torch_sizes import VaryingSizes
-from minitorch2.cautions import caution
 from minitorch2.errors import UnsupportedError
+from minitorch2.errors.cautions import caution
 from minitorch2.graph.node import Node
 from minitorch2.logs import get_logger
 

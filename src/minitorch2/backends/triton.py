@@ -14,8 +14,8 @@ from minitorch2.backends.devices import devices_of
 from minitorch2.backends.eager import eager
 from minitorch2.backends.graph_cache import compiled_once
 from minitorch2.backends.numba import numba
-from minitorch2.cautions import caution
 from minitorch2.codegen.triton.availability import why_unavailable
+from minitorch2.errors.cautions import caution
 from minitorch2.graph.graph_module import GraphModule
 from minitorch2.logs import get_logger
 

@@ -34,7 +34,7 @@ import platformdirs
 from minitorch2 import config
 from minitorch2.cache.keys import Key
 from minitorch2.cache.trust import is_own_file, make_private, why_unsafe
-from minitorch2.cautions import caution
+from minitorch2.errors.cautions import caution
 from minitorch2.logs import get_logger
 
 _LOGGER = get_logger(__name__)

@@ -7,9 +7,9 @@ from types import FunctionType
 from typing import Any, Final, TypeAlias
 
 from minitorch2 import cache, config
-from minitorch2.generated_code import execute
-from minitorch2.profiling import OFF, PROFILER, ranged
-from minitorch2.source_lines import keep_lines
+from minitorch2.foundation.generated_code import execute
+from minitorch2.foundation.profiling import OFF, PROFILER, ranged
+from minitorch2.foundation.source_lines import keep_lines
 
 BoxedCall: TypeAlias = Callable[[list[Any]], list[Any]]
 

@@ -18,10 +18,10 @@ from typing import Any, Final
 
 import torch
 
+from minitorch2.foundation.module_names import is_in_package
 from minitorch2.graph.graph_module import GraphModule
 from minitorch2.graph.literals import is_literal, literal
 from minitorch2.graph.names import module_of, qualified_name
-from minitorch2.module_names import is_in_package
 
 MOST_BYTES: Final = 2**16
 """Of a tensor that is spelled."""

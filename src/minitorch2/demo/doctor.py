@@ -50,7 +50,7 @@ def findings() -> tuple[list[str], bool]:
 def _backends() -> list[str]:
     import torch  # not at the top: where torch is missing, this report is what says so
 
-    from minitorch2.api import list_backends  # imports torch
+    from minitorch2.backends import list_backends  # imports torch
 
     cuda = torch.cuda.is_available()
     device = torch.cuda.get_device_name() if cuda else "no CUDA device: CPU tensors only"

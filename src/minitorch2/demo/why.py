@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from textwrap import fill
 
-from minitorch2.error_codes import ERROR_CODES
+from minitorch2.errors.codes import ERROR_CODES
 
 WIDTH = 88
 

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from minitorch2 import api
+import minitorch2
 from minitorch2.demo.encoder import Tokens, load_encoder, tokenize
 
 # A model of any signature: the demo's two have nothing in common but being callable.
@@ -19,7 +19,7 @@ Compiler = Callable[[nn.Module], Model]
 
 COMPILERS: dict[str, Compiler] = {
     "eager": lambda model: model,
-    "minitorch2": api.compile,
+    "minitorch2": minitorch2.compile,
     "torch.compile": torch.compile,  # the peer, only with --peer
 }
 BATCH = 12

@@ -10,10 +10,10 @@ from itertools import count
 from types import MethodType
 from typing import Any
 
+from minitorch2.foundation.source_lines import keep_lines
 from minitorch2.graph.graph import Graph
 from minitorch2.graph.printer import PrintedCode, print_python
 from minitorch2.graph.release import compile_releasing
-from minitorch2.source_lines import keep_lines
 
 _FILE_NUMBERS = count()
 

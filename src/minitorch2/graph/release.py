@@ -13,7 +13,7 @@ from __future__ import annotations
 import ast
 from types import CodeType
 
-from minitorch2 import syntax_tree
+from minitorch2.foundation import syntax_tree
 
 
 def compile_releasing(text: str, file: str) -> CodeType:

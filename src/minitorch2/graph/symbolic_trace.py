@@ -20,10 +20,10 @@ from typing import Any, Final, NoReturn
 import torch
 
 from minitorch2.errors import TraceError
+from minitorch2.foundation.module_names import is_in_package
 from minitorch2.graph.graph import Graph
 from minitorch2.graph.graph_module import GraphModule
 from minitorch2.graph.node import Argument, Node
-from minitorch2.module_names import is_in_package
 
 _METADATA: Final = frozenset([
     "shape", "dtype", "device", "layout", "ndim", "requires_grad", "grad", "grad_fn", "data_ptr",

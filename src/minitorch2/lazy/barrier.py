@@ -15,8 +15,8 @@ import torch
 
 from minitorch2 import config, stages
 from minitorch2.backends.registry import fitting_backend, lookup_backend
-from minitorch2.compile_lock import COMPILING
 from minitorch2.errors import UnsupportedError
+from minitorch2.foundation.compile_lock import COMPILING
 from minitorch2.graph.user_lines import user_line
 from minitorch2.lazy import trie
 from minitorch2.lazy.explain import COMPILATIONS, cause_of, forget

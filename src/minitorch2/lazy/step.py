@@ -16,7 +16,7 @@ from typing import Any
 import torch
 
 from minitorch2 import config
-from minitorch2.compile_lock import new_lock
+from minitorch2.foundation.compile_lock import new_lock
 from minitorch2.graph.fake_tensor import FakeConverter
 from minitorch2.lazy.trie import Event, Numbers, Place, Trie
 from minitorch2.lazy.value import Metas, Ref, Value, ref_of

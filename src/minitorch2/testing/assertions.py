@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from minitorch2.api import compile as minitorch2_compile
+from minitorch2.api.compiler import compile as minitorch2_compile
 from minitorch2.lazy import LazyTensor, to_eager
 
 Compile = Callable[[Callable[..., Any]], Callable[..., Any]]

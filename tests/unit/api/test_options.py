@@ -5,7 +5,7 @@ import torch
 
 import minitorch2
 from minitorch2 import config, guard_filters, stages
-from minitorch2.compile_options import MODES, TORCH_OPTIONS, options_of
+from minitorch2.api.compile_options import MODES, TORCH_OPTIONS, options_of
 from minitorch2.errors import BackendError, ConfigError, GraphBreakError, MinitorchWarning
 
 X = torch.tensor([1.0, -2.0, 3.0])

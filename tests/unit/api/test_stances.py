@@ -8,7 +8,7 @@ import torch
 import minitorch2
 from minitorch2 import stages
 from minitorch2.errors import BackendError, ConfigError, RecompileError
-from minitorch2.generated_code import DISPATCHER
+from minitorch2.foundation.generated_code import DISPATCHER
 
 X = torch.tensor([1.0, -2.0, 3.0])
 Y = torch.tensor([1.0, -2.0])

@@ -64,7 +64,7 @@ def outcome(program: Callable[..., Any], x: torch.Tensor, log: list[int]) -> Any
         return type(error), str(error)
 
 
-@pytest.mark.filterwarnings("ignore::minitorch2.cautions.MinitorchWarning")
+@pytest.mark.filterwarnings("ignore::minitorch2.errors.cautions.MinitorchWarning")
 @pytest.mark.parametrize("backend", ["eager", "aot_eager", "numba"])
 @pytest.mark.parametrize(
     "program",

@@ -15,7 +15,7 @@ import torch
 import minitorch2
 from minitorch2 import config, stages
 from minitorch2.bytecode.dispatch import dispatcher_of
-from minitorch2.generated_code import PREFIX
+from minitorch2.foundation.generated_code import PREFIX
 
 X = torch.tensor([1.0, 2.0, 3.0])
 

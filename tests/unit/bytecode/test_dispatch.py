@@ -4,6 +4,7 @@ import functools
 import gc
 import inspect
 import threading
+from pathlib import Path
 
 import pytest
 import torch
@@ -11,8 +12,9 @@ import torch
 import minitorch2
 from minitorch2 import config, stages
 from minitorch2.bytecode.dispatch import Dispatcher
+from minitorch2.bytecode.frames import skip_files
 from minitorch2.errors import GraphBreakError, MinitorchWarning
-from minitorch2.generated_code import DISPATCHER
+from minitorch2.foundation.generated_code import DISPATCHER
 from tests.unit.bytecode.capturing import capture
 
 X = torch.tensor([1.0, -2.0, 3.0])
@@ -294,3 +296,8 @@ def test_a_wrapper_of_a_compiled_function_is_a_function_of_its_own():
     x = torch.ones(2)
     assert torch.equal(minitorch2.compile(wrapper, backend="eager")(x), wrapper(x))
     assert torch.equal(minitorch2.compile(lambda x: wrapper(x), backend="eager")(x), wrapper(x))
+
+
+def test_every_place_of_our_own_that_capture_knows_exists():
+    places = (skip_files.CONTROLS, skip_files.WRAPPERS, skip_files.POLYFILLS, *skip_files.COMPILER)
+    assert [place for place in places if not Path(place).exists()] == []

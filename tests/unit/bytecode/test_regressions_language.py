@@ -14,7 +14,7 @@ import torch.nn.functional as F
 import minitorch2
 from minitorch2 import config, stages
 from minitorch2.errors import RecompileError, VerificationError
-from minitorch2.generated_code import DISPATCHER
+from minitorch2.foundation.generated_code import DISPATCHER
 from minitorch2.graph.graph import Graph
 from minitorch2.graph.graph_module import GraphModule
 from minitorch2.graph.verify import verify

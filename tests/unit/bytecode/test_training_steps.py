@@ -11,7 +11,7 @@ import minitorch2
 from minitorch2 import stages
 from minitorch2.bytecode.compiling import compile_frame
 from minitorch2.bytecode.dispatch import region
-from minitorch2.generated_code import is_generated
+from minitorch2.foundation.generated_code import is_generated
 from minitorch2.native.torch_internals.accumulators import accumulator
 
 

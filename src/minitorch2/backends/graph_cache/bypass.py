@@ -12,12 +12,12 @@ import torch
 from minitorch2 import config, logs, stages
 from minitorch2.bytecode.guards.torch_state import STATE_READERS
 from minitorch2.cache import STATISTICS
+from minitorch2.foundation.module_names import is_in_package
 from minitorch2.graph.extensions import EXTENSIONS
 from minitorch2.graph.fake_tensor import FakeTensor
 from minitorch2.graph.graph_module import GraphModule
 from minitorch2.graph.names import qualified_name
 from minitorch2.graph.node import Node
-from minitorch2.module_names import is_in_package
 
 LAYER: Final = "graph"
 """Of the cache's entries and statistics."""

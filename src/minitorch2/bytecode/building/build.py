@@ -20,7 +20,6 @@ import torch
 from torch._library.custom_ops import CustomOpDef
 from torch.utils._device import DeviceContext
 
-from minitorch2 import controls
 from minitorch2.bytecode.building.callables import (
     wrap_accessor,
     wrap_attribute,
@@ -134,6 +133,7 @@ from minitorch2.bytecode.trackers.torch_values import (
 from minitorch2.bytecode.trackers.torch_values.outside_context import OUTSIDE_CONTEXTS
 from minitorch2.bytecode.trackers.torch_values.torch_function import is_torch_function
 from minitorch2.graph.kernel_launch import is_triton_kernel
+from minitorch2.marks import controls
 
 RULES: Final = (
     builtin_rules,

@@ -24,9 +24,9 @@ from minitorch2.bytecode.compiling.isolation import ThreadState
 from minitorch2.bytecode.frames.skip_files import PACKAGE
 from minitorch2.bytecode.frames.steps import calling_all_positionally
 from minitorch2.bytecode.operators.fake_call import STATE_CHANGES
-from minitorch2.cautions import caution
 from minitorch2.errors import MinitorchError
-from minitorch2.generated_code import is_generated
+from minitorch2.errors.cautions import caution
+from minitorch2.foundation.generated_code import is_generated
 from minitorch2.graph.effects import is_random
 from minitorch2.graph.graph_module import GraphModule
 from minitorch2.graph.node import Node

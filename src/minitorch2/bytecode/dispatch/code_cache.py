@@ -15,7 +15,7 @@ from minitorch2.bytecode.compiling.compiled_frame import CompiledFrame, GraphBre
 from minitorch2.bytecode.dispatch.recompiles import Misses
 from minitorch2.bytecode.guards.sizes import SizeHistory
 from minitorch2.bytecode.guards.sources import Source
-from minitorch2.compile_lock import new_lock
+from minitorch2.foundation.compile_lock import new_lock
 from minitorch2.graph.node import SourceLine
 
 if TYPE_CHECKING:

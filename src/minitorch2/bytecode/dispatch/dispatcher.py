@@ -9,7 +9,7 @@ from functools import cached_property
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
-from minitorch2 import config, profiling
+from minitorch2 import config
 from minitorch2.bytecode.compiling.compile_frame import Backend, UserProgramError, graph_break_error
 from minitorch2.bytecode.compiling.compiled_frame import (
     BoundEntry,
@@ -32,12 +32,13 @@ from minitorch2.bytecode.guards.guard_function import GuardFailure
 from minitorch2.bytecode.guards.sources import LocalSource, PeekSource
 from minitorch2.bytecode.trackers.control_rules import mark_of
 from minitorch2.bytecode.trackers.observed import UninitializedError
-from minitorch2.cautions import caution
-from minitorch2.compile_lock import COMPILING, in_turn
-from minitorch2.controls import Disabled
 from minitorch2.errors import GraphBreakError, MinitorchError, RecompileError, UnsupportedError
-from minitorch2.generated_code import DISPATCHER
+from minitorch2.errors.cautions import caution
+from minitorch2.foundation import profiling
+from minitorch2.foundation.compile_lock import COMPILING, in_turn
+from minitorch2.foundation.generated_code import DISPATCHER
 from minitorch2.logs import get_logger
+from minitorch2.marks.controls import Disabled
 from minitorch2.native.cpython import frame_hook
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from minitorch2 import stages
 from minitorch2.bytecode.guards import Guard
 from minitorch2.bytecode.guards.guard_function import GuardFailure
+from minitorch2.foundation.notebook import table_in_notebook
 from minitorch2.graph.node import SourceLine
-from minitorch2.notebook import table_in_notebook
 
 REMEDIES = {
     "TENSOR_MATCH": "pass a tensor of the same kind; convert it before the call",

@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from minitorch2 import config, profiling, stages
+from minitorch2 import config, stages
 from minitorch2.bytecode.compiling.backend_calls import call_backend, is_suppressible
 from minitorch2.bytecode.compiling.compile_frame import (
     Backend,
@@ -35,18 +35,19 @@ from minitorch2.bytecode.residual.continuations import Continuation, Continuatio
 from minitorch2.bytecode.trackers.control_rules import ORIGINAL_BY_TORCH, mark_of
 from minitorch2.bytecode.trackers.frame import Frame
 from minitorch2.bytecode.trackers.observed import UninitializedError
-from minitorch2.cautions import caution
-from minitorch2.compile_lock import COMPILING, garbage_uncollected, is_held, released
-from minitorch2.controls import Disabled
-from minitorch2.dimensions import ShapesSpec, mark_arguments
 from minitorch2.errors import MinitorchError, UnsupportedError
+from minitorch2.errors.cautions import caution
+from minitorch2.foundation import profiling
+from minitorch2.foundation.compile_lock import COMPILING, garbage_uncollected, is_held, released
 from minitorch2.graph.graph_module import GraphModule
 from minitorch2.graph.node import SourceLine
 from minitorch2.logs import compile_id, compiling, get_logger
+from minitorch2.marks.controls import Disabled
+from minitorch2.marks.dimensions import ShapesSpec, mark_arguments
 from minitorch2.native.cpython import frame_hook
 from minitorch2.native.cpython.frame_hook import Answer, FrameHook
 from minitorch2.native.cpython.interpreter_api import check_threads
-from minitorch2.progress import reported
+from minitorch2.stages.progress import reported
 
 _LOGGER = get_logger(__name__)
 

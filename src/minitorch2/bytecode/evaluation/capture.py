@@ -71,9 +71,8 @@ from minitorch2.bytecode.trackers.torch_values.overriding import is_operator, ov
 from minitorch2.bytecode.trackers.torch_values.selection import Selection
 from minitorch2.bytecode.trackers.torch_values.symbolic import SymbolicNumberVariable, from_number
 from minitorch2.bytecode.trackers.torch_values.tensor import TensorVariable
-from minitorch2.controls import errors_on_graph_break
 from minitorch2.errors import UnsupportedError
-from minitorch2.generated_code import DISPATCHER
+from minitorch2.foundation.generated_code import DISPATCHER
 from minitorch2.graph.fake_tensor import (
     DataDependentError,
     FakeConverter,
@@ -89,6 +88,7 @@ from minitorch2.graph.symbols import free_symbols, numbers_of
 from minitorch2.graph.symbols.expression import SYMBOL_NAME
 from minitorch2.graph.symbols.unbacked import making_symbols, unbacked_in
 from minitorch2.graph.wrapper_tensors import is_wrapper
+from minitorch2.marks.controls import errors_on_graph_break
 
 
 @dataclass

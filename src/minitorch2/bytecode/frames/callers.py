@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from types import CodeType, FrameType
 
 from minitorch2.bytecode.frames.skip_files import PACKAGE
-from minitorch2.generated_code import PREFIX
+from minitorch2.foundation.generated_code import PREFIX
 
 CONTINUING: set[CodeType] = set()
 """Code that goes on with a function whose first part is its caller."""

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Sequence
 from types import CodeType
 
-from minitorch2 import syntax_tree
+from minitorch2.foundation import syntax_tree
 from minitorch2.graph.scope import Scope
 
 NO_COLUMN = -1  # CPython then prints the line of a traceback without marks under it

@@ -18,7 +18,7 @@ from types import CodeType
 import numpy
 import torch
 
-from minitorch2.generated_code import is_generated
+from minitorch2.foundation.generated_code import is_generated
 
 PACKAGE = str(Path(__file__).resolve().parents[2]) + "/"
 TORCH = str(Path(torch.__file__).resolve().parent) + "/"
@@ -33,8 +33,8 @@ SITE_PACKAGES = (sysconfig.get_paths()["purelib"] + "/", sysconfig.get_paths()["
 FROZEN = ("<frozen _collections_abc>", "<frozen abc>", "<frozen os>")
 """Modules that CPython keeps inside of itself, and that are inlined."""
 POLYFILLS = PACKAGE + "bytecode/polyfills/"
-CONTROLS = PACKAGE + "controls.py"
-WRAPPERS = PACKAGE + "wrappers.py"
+CONTROLS = PACKAGE + "marks/controls.py"
+WRAPPERS = PACKAGE + "marks/wrappers.py"
 COMPILER = tuple(PACKAGE + floor for floor in ("autograd/", "backends/", "codegen/", "native/"))
 INLINED_TORCH = (
     "_jit_internal.py",

@@ -9,7 +9,7 @@ import numpy
 import torch
 from torch.autograd import forward_ad
 
-from minitorch2.module_names import is_in_package
+from minitorch2.foundation.module_names import is_in_package
 
 _HOLDERS = (torch.Tensor, torch.nn.Module, torch.optim.Optimizer, numpy.ndarray)
 DEPTH = 2

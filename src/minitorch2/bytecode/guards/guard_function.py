@@ -30,7 +30,7 @@ from minitorch2.bytecode.guards.guard_program import GuardProgram, write_program
 from minitorch2.bytecode.guards.sources import LocalSource, RootSource, Source, StepSource
 from minitorch2.bytecode.guards.torch_state import SETTINGS, global_state_guards
 from minitorch2.bytecode.guards.values import Held, hold, keep
-from minitorch2.generated_code import keep_source, new_file
+from minitorch2.foundation.generated_code import keep_source, new_file
 from minitorch2.graph.scope import Scope
 from minitorch2.native.cpython.guard_machine import PATH_ERRORS
 

@@ -37,7 +37,7 @@ from minitorch2.bytecode.guards.sources import (
 )
 from minitorch2.bytecode.guards.tensors import TensorMatch
 from minitorch2.bytecode.guards.values import Held, TypeMatch
-from minitorch2.generated_code import GUARDS
+from minitorch2.foundation.generated_code import GUARDS
 from minitorch2.native.cpython.guard_machine import Op, ProgramWriter, make_guard
 
 

@@ -18,7 +18,7 @@ import torch
 from torch.overrides import _enable_torch_function
 from torch.utils._device import DeviceContext
 
-from minitorch2.module_names import is_in_package
+from minitorch2.foundation.module_names import is_in_package
 
 R = TypeVar("R")
 

@@ -29,7 +29,6 @@ from minitorch2.bytecode.guards.sources import (
     StrideSource,
     is_drawn,
 )
-from minitorch2.dimensions import DimensionMark, marks_of
 from minitorch2.errors import DynamicSizeError
 from minitorch2.graph.symbols import (
     ShapeEnv,
@@ -41,6 +40,7 @@ from minitorch2.graph.symbols import (
 from minitorch2.graph.symbols.conditions import Comparison, Condition, compare, map_condition
 from minitorch2.graph.symbols.ranges import ANY, Range, range_of
 from minitorch2.graph.symbols.report import chain_of, describe_chain
+from minitorch2.marks.dimensions import DimensionMark, marks_of
 
 SMALLEST_SIZE: Final = 2
 """The smallest size that may be a symbol: 0 and 1 are always numbers."""

@@ -22,7 +22,7 @@ from minitorch2.bytecode.compiling.compiled_frame import BoundEntry, CompiledFra
 from minitorch2.bytecode.dispatch import Dispatcher, Region
 from minitorch2.bytecode.dispatch.region import ClosingContinuation
 from minitorch2.bytecode.guards.sources import Source
-from minitorch2.generated_code import is_guard_code
+from minitorch2.foundation.generated_code import is_guard_code
 from minitorch2.graph.graph_module import GraphModule
 from minitorch2.graph.node import SourceLine
 

@@ -6,7 +6,7 @@ import html
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from minitorch2.notebook import in_notebook, table
+from minitorch2.foundation.notebook import in_notebook, table
 
 if TYPE_CHECKING:
     from minitorch2.bytecode.observe.explain import Explanation

@@ -43,7 +43,7 @@ from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
 from minitorch2.bytecode.trackers.interfaces import Evaluator
 from minitorch2.bytecode.trackers.references import References
 from minitorch2.errors import VerificationError
-from minitorch2.generated_code import keep_source, new_file
+from minitorch2.foundation.generated_code import keep_source, new_file
 from minitorch2.graph.node import Node
 from minitorch2.graph.scope import identifier, is_name, keywords, loaded_globals
 

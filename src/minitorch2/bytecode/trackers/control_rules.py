@@ -1,6 +1,6 @@
 """Rules for functions that a program has marked, and for its requests to capture.
 
-The marks are those of `minitorch2.controls`. PyTorch's own marks mean the same when a program
+The marks are those of `minitorch2.marks.controls`. PyTorch's own marks mean the same when a program
 written for `torch.compile` is captured. They are recognised by the attributes that the marked
 functions carry, and PyTorch's requests by their names.
 """
@@ -13,7 +13,6 @@ from typing import Any, Final
 
 import torch
 
-from minitorch2 import controls, wrappers
 from minitorch2.bytecode.frames.skip_files import TORCH
 from minitorch2.bytecode.guards.overrides import in_default_device
 from minitorch2.bytecode.operators.blocks import note_call
@@ -29,7 +28,8 @@ from minitorch2.bytecode.trackers.python_values.functions import FunctionVariabl
 from minitorch2.bytecode.trackers.python_values.mapping import DictVariable
 from minitorch2.bytecode.trackers.python_values.sequence import ListVariable, TupleVariable
 from minitorch2.errors import ForbiddenError, UnsupportedError
-from minitorch2.module_names import is_in_package
+from minitorch2.foundation.module_names import is_in_package
+from minitorch2.marks import controls, wrappers
 
 # Marks --------------------------------------------------------------------------------------------
 

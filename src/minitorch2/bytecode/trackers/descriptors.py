@@ -24,7 +24,7 @@ from minitorch2.bytecode.trackers.interfaces import Evaluator, Residual
 from minitorch2.bytecode.trackers.known import KnownObjectVariable
 from minitorch2.bytecode.trackers.observed import raise_observed
 from minitorch2.bytecode.trackers.torch_values.tensor_names import words
-from minitorch2.module_names import package_of
+from minitorch2.foundation.module_names import package_of
 
 _COLLECTIONS: Any = collections
 MISSING: Final = object()

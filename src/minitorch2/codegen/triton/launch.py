@@ -32,7 +32,7 @@ from minitorch2 import config, stages
 from minitorch2.codegen.triton.availability import is_interpreting
 from minitorch2.codegen.triton.kernel import KernelSource
 from minitorch2.codegen.triton.values import TRITON_POINTERS
-from minitorch2.generated_code import execute
+from minitorch2.foundation.generated_code import execute
 from minitorch2.native.triton_internals import driver
 from minitorch2.native.triton_internals.driver import ALIGNMENT, Binary, LaunchState
 

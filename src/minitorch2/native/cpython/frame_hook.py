@@ -32,7 +32,7 @@ from inspect import CO_OPTIMIZED, CO_VARARGS, CO_VARKEYWORDS
 from types import CodeType, FunctionType, TracebackType
 from typing import Any
 
-from minitorch2.compile_lock import new_lock
+from minitorch2.foundation.compile_lock import new_lock
 from minitorch2.native.cpython.errors import UnsupportedPythonError
 from minitorch2.native.cpython.frame_layout import (
     EVALUATE_FRAME,

@@ -29,7 +29,7 @@ from llvmlite import ir
 from numba import types
 from numba.core.typing import Signature
 
-from minitorch2 import syntax_tree
+from minitorch2.foundation import syntax_tree
 from minitorch2.native.kernels import arithmetic
 from minitorch2.native.kernels.arithmetic import Typed, cast, kind_of, literal
 

@@ -28,7 +28,7 @@ from numba import prange, types
 from numba.extending import intrinsic
 
 from minitorch2 import config
-from minitorch2.generated_code import execute
+from minitorch2.foundation.generated_code import execute
 from minitorch2.native.kernel_library import library
 from minitorch2.native.kernels import linking
 from minitorch2.native.kernels.launcher import survive_forks

@@ -18,7 +18,7 @@ from numba import types
 from numba.core.typing import Signature
 
 from minitorch2 import cache as disk
-from minitorch2 import syntax_tree
+from minitorch2.foundation import syntax_tree
 from minitorch2.native.kernel_library import library
 from minitorch2.native.kernel_library.library import LibraryFunction
 from minitorch2.native.kernels import frontend

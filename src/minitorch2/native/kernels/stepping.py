@@ -18,10 +18,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from minitorch2.generated_code import execute
+from minitorch2.foundation.generated_code import execute
+from minitorch2.foundation.source_lines import keep_lines
 from minitorch2.native.kernels import names
 from minitorch2.native.kernels.python_launcher import PythonLauncher
-from minitorch2.source_lines import keep_lines
 
 _C_TYPES: dict[str, Any] = {
     "float32": ctypes.c_float, "float64": ctypes.c_double, "int8": ctypes.c_int8,

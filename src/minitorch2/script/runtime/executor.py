@@ -18,7 +18,7 @@ from functools import cached_property
 from typing import Any, Final
 
 from minitorch2 import config, stages
-from minitorch2.compile_lock import COMPILING
+from minitorch2.foundation.compile_lock import COMPILING
 from minitorch2.logs import get_logger
 from minitorch2.script.ir.graph import Graph
 from minitorch2.script.passes import pipeline

@@ -19,7 +19,7 @@ import torch
 
 from minitorch2 import stages
 from minitorch2.backends.registry import fitting_backend
-from minitorch2.compile_lock import COMPILING
+from minitorch2.foundation.compile_lock import COMPILING
 from minitorch2.graph.fake_tensor import to_fake
 from minitorch2.graph.graph_module import GraphModule
 from minitorch2.graph.symbols import ShapeEnv

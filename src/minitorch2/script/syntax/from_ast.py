@@ -6,11 +6,11 @@ import ast
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, Literal
 
+from minitorch2.foundation.syntax_tree import parse
 from minitorch2.script.syntax import tree as t
 from minitorch2.script.syntax.errors import ScriptError
 from minitorch2.script.syntax.refusals import refusal, syntax_error
 from minitorch2.script.syntax.source import SourceFile, SourceRange
-from minitorch2.syntax_tree import parse
 
 OPERATORS: Final[dict[type[ast.AST], str]] = {
     ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.FloorDiv: "//", ast.Mod: "%",

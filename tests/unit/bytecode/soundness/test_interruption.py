@@ -9,7 +9,7 @@ from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
 
 import minitorch2
 from minitorch2 import config, stages
-from minitorch2.compile_lock import is_held
+from minitorch2.foundation.compile_lock import is_held
 from minitorch2.native.cpython import frame_hook
 from tests.unit.bytecode.capturing import capture
 from tests.unit.bytecode.soundness.processes import DEEP, run

@@ -44,7 +44,7 @@ def test_children_run_kernels_and_compile_more():
 def test_fork_while_another_thread_compiles():
     printed = run("""
         inside, go_on = threading.Event(), threading.Event()
-        from minitorch2.compile_lock import COMPILING
+        from minitorch2.foundation.compile_lock import COMPILING
         def hold():
             with COMPILING:
                 inside.set()

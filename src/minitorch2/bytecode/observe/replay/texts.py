@@ -10,8 +10,8 @@ import textwrap
 from collections.abc import Iterator
 from types import CodeType, FunctionType
 
-from minitorch2 import syntax_tree
 from minitorch2.bytecode.observe.replay.plain import ReplayError
+from minitorch2.foundation import syntax_tree
 
 _WRITE_IT = "write it with `def` or `class` in a file"
 Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda

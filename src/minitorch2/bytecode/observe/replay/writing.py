@@ -48,7 +48,7 @@ from minitorch2.bytecode.observe.replay.plain import (
     Plain,
     ReplayError,
 )
-from minitorch2.generated_code import TWIN
+from minitorch2.foundation.generated_code import TWIN
 from minitorch2.graph.names import qualified_name
 
 _FIX = "call a function of tensors, constants, modules and plain objects that makes it itself"

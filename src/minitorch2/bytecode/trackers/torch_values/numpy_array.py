@@ -16,7 +16,6 @@ import numpy as np
 import torch
 from numpy._core import umath
 
-from minitorch2 import wrappers
 from minitorch2.bytecode.guards import Guard
 from minitorch2.bytecode.guards.sources import Naming, Source, StepSource, plainly
 from minitorch2.bytecode.polyfills import numpy_bodies
@@ -38,6 +37,7 @@ from minitorch2.bytecode.trackers.torch_values.symbolic import SymbolicNumberVar
 from minitorch2.bytecode.trackers.torch_values.tensor import SPECIAL_METHODS, TensorVariable
 from minitorch2.bytecode.trackers.torch_values.tensor_names import words
 from minitorch2.bytecode.trackers.torch_values.torch_function import as_tensor, handles, tensor
+from minitorch2.marks import wrappers
 
 CODE: Final = "numpy"
 CLIP: Final = umath.clip  # type: ignore[attr-defined]  # it has no public name

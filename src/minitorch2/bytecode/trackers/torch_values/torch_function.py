@@ -33,9 +33,9 @@ from minitorch2.bytecode.trackers.torch_values.symbolic import SymbolicNumberVar
 from minitorch2.bytecode.trackers.torch_values.tensor import TensorVariable
 from minitorch2.bytecode.trackers.torch_values.tensor_data import made_of_data
 from minitorch2.errors import UnsupportedError
+from minitorch2.foundation.module_names import is_in_package
 from minitorch2.graph.runtime_checks import SuppositionError
 from minitorch2.graph.symbols.conditions import opposite
-from minitorch2.module_names import is_in_package
 
 Handler = Callable[..., VariableTracker]
 

@@ -10,7 +10,7 @@ import itertools
 from types import CodeType
 from typing import Any
 
-from minitorch2.source_lines import keep_lines
+from minitorch2.foundation.source_lines import keep_lines
 
 PREFIX = "<minitorch2 "
 """How the names of all files in memory begin."""
@@ -19,7 +19,7 @@ GUARDS = PREFIX + "guards "
 """How those of guard functions begin."""
 
 TWIN = "_minitorch2_twin"
-"""The attribute that marks the class made for a compiled module (`minitorch2.compiled_module`)."""
+"""The attribute that marks the class made for a compiled module (see `api.compiled_module`)."""
 
 DISPATCHER = "minitorch2 dispatcher"
 """The key under which a compiled function's own globals hold its dispatcher: no program has a

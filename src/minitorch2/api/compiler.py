@@ -1,4 +1,4 @@
-"""The front door: `compile`, `explain`, `reset`, and the options and backends to compile with.
+"""`compile`, `reset`, and the backends to compile with.
 
 PyTorch 2 paper, section 3.1.
 """
@@ -8,65 +8,28 @@ from __future__ import annotations
 import functools
 import reprlib
 from collections.abc import Callable
-from pathlib import Path
 from types import FunctionType, MethodType
 from typing import Any, TypeVar, overload
 
 import torch
 
-from minitorch2 import config, stages
-from minitorch2.backends import fitting_backend, list_backends, lookup_backend, register_backend
+from minitorch2 import config
+from minitorch2.api.compile_options import MODES, Options, known_mode, options_of
+from minitorch2.api.compiled_module import compile_module
+from minitorch2.backends import fitting_backend, lookup_backend
 from minitorch2.bytecode.compiling.compile_frame import Backend
 from minitorch2.bytecode.compiling.reasons import page_of
 from minitorch2.bytecode.dispatch import (
     Dispatcher,
     Region,
-    dispatcher_of,
     original_of,
     reset_regions,
 )
-from minitorch2.bytecode.dispatch.background import finish_compiling
-from minitorch2.bytecode.dispatch.recompiles import Recompiles
 from minitorch2.bytecode.frames.torchscript import is_scripted_module
-from minitorch2.bytecode.observe.costs import ExplainedRegion, Operators
-from minitorch2.bytecode.observe.explain import Explanation, explanation_of
-from minitorch2.bytecode.observe.replay import load_call, save_call
-from minitorch2.bytecode.observe.shapes import ShapesReport, shapes_report
-from minitorch2.cache.bundle import CacheInfo, load_cache_artifacts, save_cache_artifacts
-from minitorch2.cautions import caution
-from minitorch2.compile_options import MODES, Options, known_mode, options_of
-from minitorch2.compiled_module import compile_module
-from minitorch2.config import list_options
-from minitorch2.dimensions import ShapesSpec
-from minitorch2.disabled import disable
 from minitorch2.errors import ConfigError, GraphBreakError
+from minitorch2.errors.cautions import caution
 from minitorch2.logs import get_logger
-from minitorch2.stances import set_stance
-
-__all__ = [
-    "CacheInfo",
-    "Explanation",
-    "compile",
-    "cudagraph_mark_step_begin",
-    "disable",
-    "explain",
-    "finish_compiling",
-    "recompiles",
-    "replay",
-    "save_call",
-    "get_default_backend",
-    "list_backends",
-    "list_mode_options",
-    "list_options",
-    "load_cache_artifacts",
-    "lookup_backend",
-    "register_backend",
-    "reset",
-    "save_cache_artifacts",
-    "set_default_backend",
-    "set_stance",
-    "shapes",
-]
+from minitorch2.marks.dimensions import ShapesSpec
 
 _LOGGER = get_logger(__name__)
 
@@ -186,7 +149,7 @@ def compile(
     if chosen["disable"]:
         return (lambda given: given) if model is None else model
     with config.patch(**chosen):
-        to_use = _backend(backend)
+        to_use = backend_of(backend)
 
     def region() -> Region:
         return Region(
@@ -194,9 +157,9 @@ def compile(
         )
 
     if model is not None:
-        return _compiled(model, region())
+        return compile_callable(model, region())
     shared = region()
-    return lambda given: _compiled(given, region() if isolate_recompiles else shared)
+    return lambda given: compile_callable(given, region() if isolate_recompiles else shared)
 
 
 _default: BackendChoice = None
@@ -226,7 +189,7 @@ def get_default_backend() -> BackendChoice:
     return _default or config.current().backend or None
 
 
-def _backend(chosen: BackendChoice) -> Backend:
+def backend_of(chosen: BackendChoice) -> Backend:
     """Return the backend to use; without a choice, the one that fits the inputs of each graph."""
     chosen = chosen or get_default_backend()
     return fitting_backend if chosen is None else lookup_backend(chosen)
@@ -243,7 +206,7 @@ def list_mode_options(mode: str | None = None) -> dict[str, Any]:
     return dict(MODES[known_mode(mode)])
 
 
-def _compiled(model: Any, region: Region) -> Any:
+def compile_callable(model: Any, region: Region) -> Any:
     """Return the compiled form of anything that can be called."""
     if isinstance(model, torch.nn.Module):
         scripted = is_scripted_module(model)
@@ -251,9 +214,9 @@ def _compiled(model: Any, region: Region) -> Any:
     if isinstance(model, FunctionType):
         return compile_function(model, region)
     if isinstance(model, MethodType):
-        return MethodType(_compiled(model.__func__, region), model.__self__)
+        return MethodType(compile_callable(model.__func__, region), model.__self__)
     if isinstance(model, staticmethod | classmethod):
-        return type(model)(_compiled(model.__func__, region))
+        return type(model)(compile_callable(model.__func__, region))
     if isinstance(model, type) or not callable(model):
         raise _not_compilable(model)
     return _compiled_object(model, region)
@@ -319,60 +282,3 @@ def cudagraph_mark_step_begin() -> None:
     from minitorch2.codegen.replay import begin_step
 
     begin_step()
-
-
-def recompiles(compiled: Callable[..., Any]) -> Recompiles:
-    """Report why a compiled function or module, and code captured with it, was compiled again.
-
-    The same as `compiled.recompiles()`.
-
-    Raises:
-        ConfigError: it is not compiled.
-    """
-    return _region_of(compiled).recompiles()
-
-
-def shapes(compiled: Callable[..., Any]) -> ShapesReport:
-    """Report what a compiled function or module assumes about sizes.
-
-    The report lists every symbol with its range. For each specialization it gives the chain of user
-    lines, operators and guards that led to it.
-
-    Raises:
-        ConfigError: it is not compiled.
-    """
-    caches = _region_of(compiled).caches.values()
-    return shapes_report(entry for cache in list(caches) for entry in cache.compiled)
-
-
-def _region_of(compiled: Callable[..., Any]) -> Region:
-    called = type(compiled).forward if isinstance(compiled, torch.nn.Module) else compiled
-    function = getattr(called, "__func__", called)
-    dispatcher = dispatcher_of(function) if isinstance(function, FunctionType) else None
-    if dispatcher is None:
-        raise ConfigError(f"{compiled} is not compiled", code="not-compiled")
-    return dispatcher.region
-
-
-def replay(folder: str | Path, *, backend: BackendChoice = "eager") -> Explanation:
-    """Capture again the call that `save_call` kept in a folder, and report the result.
-
-    This runs the program in the folder: read programs of others before replaying them.
-    """
-    saved = load_call(folder)
-    return explain(saved.function, backend=backend)(*saved.args, **saved.kwargs)
-
-
-def explain(
-    model: Callable[..., Any], *, backend: BackendChoice = None
-) -> Callable[..., Explanation]:
-    """``explain(model)(*args)``: compile anew for these arguments and report the result."""
-
-    def explaining(*args: Any, **kwargs: Any) -> Explanation:
-        options, _ = options_of(None, {"wait": True})
-        region = ExplainedRegion(_backend(backend), options=options)
-        with stages.collect() as log, Operators(region):
-            _compiled(model, region)(*args, **kwargs)
-        return explanation_of(region, log)
-
-    return explaining

@@ -1,10 +1,10 @@
 """The report of a compilation: the text of each stage, seconds, counts.
 
-Every layer reports here and does not depend on who reads the report. `collect` opens a log; inside
-it `record`, `phase` and `count` write to that log (and to the logs around it). So `explain`, the
-demo, the tests that count kernels and the command `python -m minitorch2 demo --stages DIR` all read
-the same report. Besides, `record` shows what `minitorch2.logs` was asked to show, and `counters`
-are the counts of the whole process.
+It takes what a layer reports (`record`, `phase`, `count`) and gives it to the logs that are open
+(`collect`); no layer knows who reads a log. So `explain`, the demo, the tests that count kernels
+and the command `python -m minitorch2 demo --stages DIR` all read the same report. Besides, `record`
+shows what `minitorch2.logs` was asked to show, and `counters` are the counts of the whole process.
+Read `progress` next: the lines that a user sees.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pathlib import Path
 from time import perf_counter
 
 from minitorch2 import logs
-from minitorch2.compile_lock import new_lock
+from minitorch2.foundation.compile_lock import new_lock
 
 
 @dataclass(frozen=True)

@@ -17,9 +17,9 @@ from typing import Any, TypeVar
 import torch
 
 from minitorch2.bytecode.dispatch import Dispatcher, Region, original_of
-from minitorch2.controls import Disabled, mark_of
 from minitorch2.errors import ConfigError
-from minitorch2.generated_code import TWIN
+from minitorch2.foundation.generated_code import TWIN
+from minitorch2.marks.controls import Disabled, mark_of
 
 M = TypeVar("M", bound=torch.nn.Module)
 

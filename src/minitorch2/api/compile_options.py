@@ -15,8 +15,8 @@ from typing import Any, Final
 
 from minitorch2 import config
 from minitorch2.bytecode.guards.filters import GuardFilter
-from minitorch2.cautions import caution
 from minitorch2.errors import ConfigError
+from minitorch2.errors.cautions import caution
 from minitorch2.logs import get_logger
 
 _LOGGER = get_logger(__name__)

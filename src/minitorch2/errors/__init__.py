@@ -1,8 +1,8 @@
 """Every error that minitorch2 raises on purpose, and the category of its warnings.
 
-One shape for all of them: *where* in the user's program, *what* is the matter, *what to do*. The
-user's own line comes first, because that is the line they can change; nothing of the compiler's
-inside is shown. `code` is a short stable name that documentation and tests can refer to.
+An error takes the cause and gives a message of one shape: *where* in the user's program, *what* is
+the matter, *what to do*. The user's own line comes first, because users can change that line;
+nothing of the compiler's inside is shown. Tests and pages refer to `code`. Read `codes` next.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Progress of a compilation: a notice while it runs if it takes long, and a line in the log at the
 end.
 
-    I minitorch2.progress: [0/0] f: 1 graph, 4 kernels, 2.1 s
+    I minitorch2.stages.progress: [0/0] f: 1 graph, 4 kernels, 2.1 s
 """
 
 from __future__ import annotations

@@ -9,12 +9,12 @@ from typing import Any, ParamSpec, TypeVar, overload
 
 import torch
 
+from minitorch2.api.compiled_module import twin_with_forward, uncompiled_class
 from minitorch2.bytecode.dispatch import original_of, suspended
 from minitorch2.bytecode.frames.signature import generate_function
 from minitorch2.bytecode.frames.steps import calling_all_positionally
-from minitorch2.compiled_module import twin_with_forward, uncompiled_class
-from minitorch2.controls import Disabled, mark
 from minitorch2.errors import ConfigError
+from minitorch2.marks.controls import Disabled, mark
 from minitorch2.native.cpython import frame_hook
 
 P = ParamSpec("P")

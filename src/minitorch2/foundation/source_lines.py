@@ -7,7 +7,7 @@ import sys
 import weakref
 from collections import Counter
 
-from minitorch2.compile_lock import new_lock
+from minitorch2.foundation.compile_lock import new_lock
 
 _OWNERS: Counter[str] = Counter()
 """How many living objects stand for each file's text."""

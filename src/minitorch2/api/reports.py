@@ -1,0 +1,78 @@
+"""Reports of what compiling did: `explain`, `recompiles`, `shapes`, `replay` of a saved call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from types import FunctionType
+from typing import Any
+
+import torch
+
+from minitorch2 import stages
+from minitorch2.api.compile_options import options_of
+from minitorch2.api.compiler import BackendChoice, backend_of, compile_callable
+from minitorch2.bytecode.dispatch import Region, dispatcher_of
+from minitorch2.bytecode.dispatch.recompiles import Recompiles
+from minitorch2.bytecode.observe.costs import ExplainedRegion, Operators
+from minitorch2.bytecode.observe.explain import Explanation, explanation_of
+from minitorch2.bytecode.observe.replay import load_call
+from minitorch2.bytecode.observe.shapes import ShapesReport, shapes_report
+from minitorch2.errors import ConfigError
+
+
+def recompiles(compiled: Callable[..., Any]) -> Recompiles:
+    """Report why a compiled function or module, and code captured with it, was compiled again.
+
+    The same as `compiled.recompiles()`.
+
+    Raises:
+        ConfigError: it is not compiled.
+    """
+    return _region_of(compiled).recompiles()
+
+
+def shapes(compiled: Callable[..., Any]) -> ShapesReport:
+    """Report what a compiled function or module assumes about sizes.
+
+    The report lists every symbol with its range. For each specialization it gives the chain of user
+    lines, operators and guards that led to it.
+
+    Raises:
+        ConfigError: it is not compiled.
+    """
+    caches = _region_of(compiled).caches.values()
+    return shapes_report(entry for cache in list(caches) for entry in cache.compiled)
+
+
+def _region_of(compiled: Callable[..., Any]) -> Region:
+    called = type(compiled).forward if isinstance(compiled, torch.nn.Module) else compiled
+    function = getattr(called, "__func__", called)
+    dispatcher = dispatcher_of(function) if isinstance(function, FunctionType) else None
+    if dispatcher is None:
+        raise ConfigError(f"{compiled} is not compiled", code="not-compiled")
+    return dispatcher.region
+
+
+def replay(folder: str | Path, *, backend: BackendChoice = "eager") -> Explanation:
+    """Capture again the call that `save_call` kept in a folder, and report the result.
+
+    This runs the program in the folder: read programs of others before replaying them.
+    """
+    saved = load_call(folder)
+    return explain(saved.function, backend=backend)(*saved.args, **saved.kwargs)
+
+
+def explain(
+    model: Callable[..., Any], *, backend: BackendChoice = None
+) -> Callable[..., Explanation]:
+    """``explain(model)(*args)``: compile anew for these arguments and report the result."""
+
+    def explaining(*args: Any, **kwargs: Any) -> Explanation:
+        options, _ = options_of(None, {"wait": True})
+        region = ExplainedRegion(backend_of(backend), options=options)
+        with stages.collect() as log, Operators(region):
+            compile_callable(model, region)(*args, **kwargs)
+        return explanation_of(region, log)
+
+    return explaining
