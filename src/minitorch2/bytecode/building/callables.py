@@ -9,7 +9,12 @@ from typing import Any, Final
 import torch
 from torch._library.custom_ops import CustomOpDef
 
-from minitorch2.bytecode.building.guarding import guarded, identity_guards, type_guards
+from minitorch2.bytecode.building.guarding import (
+    class_guards,
+    guarded,
+    identity_guards,
+    type_guards,
+)
 from minitorch2.bytecode.frames.skip_files import TORCH
 from minitorch2.bytecode.guards import Guard
 from minitorch2.bytecode.guards.sources import (
@@ -297,7 +302,7 @@ def wrap_cached_function(capture: Capture, value: Any, source: Source) -> Variab
 
 def wrap_class(capture: Capture, value: type, source: Source) -> VariableTracker:
     """Return the tracker of a class."""
-    guards = identity_guards(capture, value, source)
+    guards = identity_guards(capture, value, source) | class_guards(capture, value)
     if value in POLYFILLS:
         return _polyfill(capture, value)
     return ClassVariable(value, source=source, guards=guards)

@@ -12,10 +12,11 @@ from minitorch2.bytecode.guards import (
     constant_match,
     id_match,
 )
-from minitorch2.bytecode.guards.sources import (
-    Source,
-)
+from minitorch2.bytecode.guards.class_version import ClassMatch, kind_of
+from minitorch2.bytecode.guards.sources import Source
+from minitorch2.bytecode.guards.values import hold
 from minitorch2.bytecode.trackers.base import VariableTracker
+from minitorch2.bytecode.trackers.descriptors import is_trusted
 from minitorch2.bytecode.trackers.interfaces import Capture
 
 Builder = Callable[["Capture", Any, Source], VariableTracker]
@@ -40,6 +41,12 @@ def identity_guards(capture: Capture, value: object, source: Source) -> frozense
     if source.is_fixed:
         return frozenset()
     return guarded(capture, id_match(source, value, capture.line))
+
+
+def class_guards(capture: Capture, cls: type) -> frozenset[Guard]:
+    """Add guards on the special methods of a class of the program's, and of its metaclass."""
+    classes = [each for each in (cls, type(cls)) if not is_trusted(each.__module__)]
+    return guarded(capture, *(ClassMatch(hold(each), kind_of(each)) for each in classes))
 
 
 def type_guards(capture: Capture, value: object, source: Source) -> list[Guard]:

@@ -13,7 +13,12 @@ import torch
 from torch.utils._device import DeviceContext
 
 from minitorch2.bytecode.building.containers import elements_of, entries_of, key_guards
-from minitorch2.bytecode.building.guarding import guarded, identity_guards, type_guards
+from minitorch2.bytecode.building.guarding import (
+    class_guards,
+    guarded,
+    identity_guards,
+    type_guards,
+)
 from minitorch2.bytecode.frames.torchscript import is_scripted_module
 from minitorch2.bytecode.guards import (
     DistinctObjects,
@@ -67,13 +72,14 @@ def wrap_module(capture: Capture, value: torch.nn.Module, source: Source) -> Var
     if is_scripted_module(value):
         unsupported("script-module", "a TorchScript module")
     guards = guarded(capture, *type_guards(capture, value, source))
+    guards |= class_guards(capture, type(value))
     return ModuleVariable(type(value), value, source=source, guards=guards)
 
 
 def wrap_object(capture: Capture, value: object, source: Source) -> VariableTracker:
     """Return the tracker of an instance; the container that it inherits from has its own."""
     cls = type(value)
-    guards = guarded(capture, *type_guards(capture, value, source))
+    guards = guarded(capture, *type_guards(capture, value, source)) | class_guards(capture, cls)
     container: VariableTracker | None = None
     if isinstance(value, dict):
         contents, place = _contents(value, _builtin_base(cls), source)

@@ -9,7 +9,7 @@ from typing import Any, Final
 import torch
 from torch.utils.hooks import RemovableHandle
 
-from minitorch2.bytecode.building.guarding import guarded, type_guards
+from minitorch2.bytecode.building.guarding import class_guards, guarded, type_guards
 from minitorch2.bytecode.guards import (
     Guard,
     TensorMatch,
@@ -82,7 +82,7 @@ def is_subclass(value: torch.Tensor) -> bool:
 def wrap_subclass(capture: Capture, value: torch.Tensor, source: Source) -> VariableTracker:
     """Return the tracker of a derived class's tensor: the graph has a plain one on its memory."""
     cls = type(value)
-    guards = guarded(capture, *type_guards(capture, value, source))
+    guards = guarded(capture, *type_guards(capture, value, source)) | class_guards(capture, cls)
     data, place, kind = value, source, cls
     if overrides_functions(cls):
         data, kind = as_plain(value), torch.Tensor
@@ -101,6 +101,7 @@ def wrap_subclass(capture: Capture, value: torch.Tensor, source: Source) -> Vari
 def wrap_wrapper(capture: Capture, value: torch.Tensor, source: Source) -> VariableTracker:
     """Make a tensor made of others an input of the graph as it is; its parts are guarded."""
     cls, guards = type(value), guarded(capture, *type_guards(capture, value, source))
+    guards |= class_guards(capture, cls)
     is_weight = isinstance(value, torch.nn.Parameter) or capture.is_in_module(source)
     fake, found = fake_wrapper(capture, value, source, is_weight)
     guards |= guarded(capture, *found)

@@ -46,6 +46,7 @@ from minitorch2.bytecode.guards.sources import (
     Source,
     is_drawn,
 )
+from minitorch2.bytecode.guards.tensor_class import replaced_names
 from minitorch2.bytecode.operators.fake_call import (
     ENTER_AUTOCAST,
     EXIT_AUTOCAST,
@@ -67,7 +68,11 @@ from minitorch2.bytecode.trackers.torch_values.context import under_default_dtyp
 from minitorch2.bytecode.trackers.torch_values.generator import drawn_from_generator
 from minitorch2.bytecode.trackers.torch_values.hooks import STEP, HookHandleVariable
 from minitorch2.bytecode.trackers.torch_values.nn_module import ModuleVariable
-from minitorch2.bytecode.trackers.torch_values.overriding import is_operator, overridden
+from minitorch2.bytecode.trackers.torch_values.overriding import (
+    is_operator,
+    method_of,
+    overridden,
+)
 from minitorch2.bytecode.trackers.torch_values.selection import Selection
 from minitorch2.bytecode.trackers.torch_values.symbolic import SymbolicNumberVariable, from_number
 from minitorch2.bytecode.trackers.torch_values.tensor import TensorVariable
@@ -383,6 +388,8 @@ class FrameCapture:
         """
         args = [arg.as_operand(evaluator) for arg in args]
         kwargs = {key: value.as_operand(evaluator) for key, value in (kwargs or {}).items()}
+        if method_of(target) in replaced_names():
+            unsupported("tensor-method", f"{target}: the program has replaced a method of tensors")
         if is_operator(target):
             answer = overridden(evaluator, op, target, args, kwargs)
             if answer is not None:

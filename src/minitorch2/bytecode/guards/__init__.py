@@ -20,6 +20,7 @@ Grammar::
             | GradMode(enabled) | GlobalState(state)
             | OverridesOfClasses(enabled)
             | Autocasts(dtypes) | AutocastDtype(device_type, dtype)
+            | ClassMatch(class, names) | TensorClass(replaced)
 
 A guard is a small frozen value: equal guards are one guard, so a set of them has no repeats, and
 guards do not otherwise interact. Each gives the checks it stands for, as text over the path that

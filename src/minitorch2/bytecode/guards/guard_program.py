@@ -145,6 +145,8 @@ class _Writer:
                 program.check(test.op, x, cast(int, test.operand))
             case Op.CONTAINS:
                 program.check(test.op, x, self._object(test.operand), int(bool(test.second)))
+            case Op.UNLESS_SAME:
+                program.check(test.op, 0, cast(int, test.operand), cast(int, test.second))
             case Op.STATE:
                 program.check(test.op, 0, self._object(test.operand), self._object(test.second))
             case _:

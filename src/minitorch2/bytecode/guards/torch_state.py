@@ -10,6 +10,7 @@ from torch.autograd import forward_ad
 
 from minitorch2.bytecode.guards.guard import Check, Guard, Name, Test
 from minitorch2.bytecode.guards.overrides import classes_have_overrides, device_of_modes
+from minitorch2.bytecode.guards.tensor_class import TensorClass, replaced_attributes
 from minitorch2.native.cpython.guard_machine import Op
 
 
@@ -169,7 +170,12 @@ SETTINGS = (GradMode, GlobalState, DefaultDevice, Autocasts)
 def global_state_guards() -> tuple[Guard, ...]:
     """Return guards on the state of PyTorch as it is now."""
     state = tuple(reader() for _, reader in STATE_READERS)
-    guards = (GradMode(torch.is_grad_enabled()), GlobalState(state), Autocasts(autocast_dtypes()))
+    guards = (
+        GradMode(torch.is_grad_enabled()),
+        GlobalState(state),
+        Autocasts(autocast_dtypes()),
+        TensorClass(replaced_attributes()),
+    )
     if torch._C._len_torch_function_stack():
         return (*guards, DefaultDevice(device_of_modes()))
     return guards

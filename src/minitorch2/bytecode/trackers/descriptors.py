@@ -158,21 +158,6 @@ def guard_absent(evaluator: Evaluator, owner: object, name: str) -> Guard:
     return evaluator.capture.add_guard(guard)
 
 
-def guard_inherits(evaluator: Evaluator, cls: type, name: str, value: object = MISSING) -> None:
-    """Guard that a class of the user's is not given a special method later.
-
-    Args:
-        value: what the class inherits instead; MISSING if it has no attribute of this name.
-    """
-    if is_made_here(evaluator, cls) or is_trusted(cls.__module__) or cls.__flags__ & _IMMUTABLE:
-        return
-    if value is MISSING:
-        guard_absent(evaluator, cls, name)
-        return
-    place = AttributeSource(evaluator.capture.reference(cls), name)
-    evaluator.capture.add_guard(id_match(place, value, evaluator.source_line()))
-
-
 def class_function(
     evaluator: Evaluator, cls: type, name: str, raw: Any, part: str | None = None
 ) -> VariableTracker:

@@ -16,6 +16,7 @@ from typing import Any, Final, NoReturn
 import torch
 from numpy import bool_
 
+from minitorch2.bytecode.guards.tensor_class import replaced_names
 from minitorch2.bytecode.polyfills import iterate_by_index
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
 from minitorch2.bytecode.trackers.descriptors import MISSING, class_lookup
@@ -67,6 +68,11 @@ COMPARISONS: Final[dict[str, tuple[str, str, Function]]] = {
 """Symbol to special method, the other operand's special method, function."""
 
 
+def _meets_tensor(*operands: VariableTracker) -> bool:
+    """Return whether an operand is a tensor whose class has the operators that PyTorch made."""
+    return any(operand.in_graph for operand in operands) and not replaced_names()
+
+
 def refuse_varying(*operands: VariableTracker) -> None:
     """Leave operations on values of which only the type is known to Python."""
     for operand in operands:
@@ -82,7 +88,7 @@ def binary(
     name, function, inplace_function = BINARY[symbol.removesuffix("=")]
     if is_scalar(left) and is_scalar(right):
         return fold(function, [left, right])
-    if left.in_graph or right.in_graph:
+    if _meets_tensor(left, right):
         target = inplace_function if inplace and left.in_graph else function
         if _graph_operands(left, right):
             return evaluator.capture.call_in_graph(
@@ -108,7 +114,7 @@ def unary(evaluator: Evaluator, symbol: str, operand: VariableTracker) -> Variab
     name, function = UNARY[symbol]
     if is_scalar(operand):
         return fold(function, [operand])
-    if operand.in_graph:
+    if _meets_tensor(operand):
         return evaluator.capture.call_in_graph(evaluator, "call_function", function, [operand])
     if (number := compute(function, operand)) is not None:
         return number
@@ -144,7 +150,7 @@ def compare(
     name, reflected, function = COMPARISONS[symbol]
     if is_scalar(left) and is_scalar(right):
         return fold(function, [left, right])
-    if (left.in_graph or right.in_graph) and _graph_operands(left, right):
+    if _meets_tensor(left, right) and _graph_operands(left, right):
         return evaluator.capture.call_in_graph(evaluator, "call_function", function, [left, right])
     if (number := compute(function, left, right)) is not None:
         return number
@@ -251,7 +257,7 @@ def get_iterator(evaluator: Evaluator, value: VariableTracker) -> VariableTracke
     """``iter(value)``."""
     if isinstance(value, IteratorVariable):
         return value
-    if is_scalar(value) or value.in_graph:
+    if is_scalar(value) or _meets_tensor(value):
         return FixedIterator(value.items(evaluator))
     result = special(evaluator, value, "__iter__")
     if result is not None:

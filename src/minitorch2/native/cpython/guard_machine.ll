@@ -38,8 +38,10 @@ copy_one:
   %copied_next = add i64 %copied, 1
   br label %copy
 step:
-  %pc = phi i64 [ $header, %copy ], [ %after, %next ], [ %after, %push ]
-  %loaded = phi i64 [ %count, %copy ], [ %loaded, %next ], [ %loaded_next, %push ]
+  %pc = phi i64 [ $header, %copy ], [ %after, %next ], [ %after, %push ],
+                   [ %beyond, %skip ]
+  %loaded = phi i64 [ %count, %copy ], [ %loaded, %next ], [ %loaded_next, %push ],
+                       [ %loaded, %skip ]
   %here = getelementptr i64, ptr %program, i64 %pc
   %a_p = getelementptr i64, ptr %here, i64 1
   %b_p = getelementptr i64, ptr %here, i64 2
@@ -237,6 +239,15 @@ state_compare:
   %equal_state = call i32 @equal(ptr %state, ptr %co, i32 2)
   call void @decref(ptr %state)
   br label %answer
+op_unless_same:
+  %word_a = load i32, ptr %bo
+  %word_b_p = inttoptr i64 %c to ptr
+  %word_b = load i32, ptr %word_b_p
+  %is_same_word = icmp eq i32 %word_a, %word_b
+  br i1 %is_same_word, label %skip, label %next
+skip:
+  %beyond = add i64 %after, 4
+  br label %step
 op_words:                               ; table: offset of a pointer, n, n x (offset, mask, word)
   %words_p = getelementptr i64, ptr %program, i64 %b
   %object_offset = load i64, ptr %words_p

@@ -12,6 +12,7 @@ Grammar::
     check ::= IS a b | SAME a b | CLASS a b | EQUAL a b | LENGTH a b | KEYS a b | CONTAINS a b c
             | TRUTH a b | EMPTY a b | STATE b c | WORDS a b | DISTINCT b c | PYTHON b c | HOLDS
             | CONTIGUOUS a b | AGREE a b | RUNS a b
+    skip  ::= UNLESS_SAME b c                        then another check
     number ::= SIZE a b c | INT a c | FLOAT a c | NUMBER b c
             | ADD a b c | MUL a b c | DIV a b c | MOD a b c | MAX a b c
             | LESS a b c | ALIKE a b c | FLOAT_LESS a b c | FLOAT_ALIKE a b c
@@ -99,6 +100,7 @@ class Op(IntEnum):
     FLOAT_ALIKE = 35
     AGREE = 36  # number a is b
     RUNS = 37  # the Python function x runs code b
+    UNLESS_SAME = 38  # skip the next instruction if the 32-bit words at b and c are the same
 
 
 _OPERATIONS = (

@@ -298,8 +298,6 @@ _UNARY_METHODS: Final = {
 
 def _by_method(function: Any, name: str) -> None:
     def rule(evaluator: Evaluator, value: VariableTracker) -> VariableTracker:
-        if isinstance(value, TensorVariable) and name == "__abs__":
-            return value.call_method(evaluator, "abs", [], {})
         result = operations.special(evaluator, value, name)
         if result is None:
             unsupported("builtin", f"{function.__name__} of {value}")
@@ -329,14 +327,14 @@ def power(
 @models(divmod)
 def divide(evaluator: Evaluator, left: VariableTracker, right: VariableTracker) -> VariableTracker:
     """``divmod(left, right)``, which tensors do not have"""
-    if left.in_graph or right.in_graph:
-        kinds = f"{left.python_type().__name__!r} and {right.python_type().__name__!r}"
-        raise_observed(TypeError, f"unsupported operand type(s) for divmod(): {kinds}")
     for owner, other, name in ((left, right, "__divmod__"), (right, left, "__rdivmod__")):
-        if isinstance(owner, ObjectVariable):
+        if isinstance(owner, ObjectVariable) or owner.in_graph:
             result = operations.special(evaluator, owner, name, other)
             if result is not None:
                 return result
+    if left.in_graph or right.in_graph:
+        kinds = f"{left.python_type().__name__!r} and {right.python_type().__name__!r}"
+        raise_observed(TypeError, f"unsupported operand type(s) for divmod(): {kinds}")
     parts = [operations.binary(evaluator, symbol, left, right) for symbol in ("//", "%")]
     return TupleVariable(parts)
 

@@ -63,7 +63,9 @@ _LITERALS: dict[type, Callable[[Any], VariableTracker]] = {}
 
 def is_constant_value(value: object) -> bool:
     """Return whether `ConstantVariable` represents a Python value."""
-    return type(value) in SCALAR_TYPES or isinstance(value, (*OTHER_CONSTANT_TYPES, enum.Enum))
+    return type(value) in SCALAR_TYPES or issubclass(
+        type(value), (*OTHER_CONSTANT_TYPES, enum.Enum)
+    )
 
 
 def register_literal(cls: type, wrap: Callable[[Any], VariableTracker]) -> None:

@@ -27,8 +27,8 @@ from minitorch2.bytecode.trackers.descriptors import (
     class_lookup,
     class_tracker,
     guard_absent,
-    guard_inherits,
     inherits,
+    is_made_here,
     is_trusted,
 )
 from minitorch2.bytecode.trackers.interfaces import Capture, Evaluator, Residual
@@ -150,10 +150,8 @@ class ObjectVariable(VariableTracker):
             return pending
         if pending is None and name in self.instance_dict():
             return self._own_attribute(evaluator, name)
-        if raw is MISSING and pending is None:
-            return self._absent(evaluator, name)
         if raw is MISSING:
-            return self._raise_absent(name)
+            return self._absent(evaluator, name, is_known=pending is None)
         if self.source is not None and pending is None and not name.startswith("__"):
             self._guard_not_shadowed(evaluator, name)
         return bind(evaluator, self, self.cls, found_in, name, raw)
@@ -206,12 +204,14 @@ class ObjectVariable(VariableTracker):
         """Return whether the real object has attributes of its own."""
         return hasattr(self.value, "__dict__")
 
-    def _absent(self, evaluator: Evaluator, name: str) -> VariableTracker:
-        if self.source is not None and self.value is not MISSING:
+    def _absent(self, evaluator: Evaluator, name: str, *, is_known: bool = True) -> VariableTracker:
+        if self.source is not None and self.value is not MISSING and is_known:
             if not hasattr(self.cls, "__getattr__"):
                 self._guard_absent(evaluator, name)
             elif self.shadows_fallback(name):
                 self._guard_not_shadowed(evaluator, name)
+        elif not (_is_fixed(evaluator, self.cls) or hasattr(self.cls, name)):
+            guard_absent(evaluator, self.cls, name)
         return self._raise_absent(name)
 
     def _guard_absent(self, evaluator: Evaluator, name: str) -> None:
@@ -370,7 +370,6 @@ class ObjectVariable(VariableTracker):
         for name in ("__bool__", "__len__"):
             if class_lookup(self.cls, name)[1] is not MISSING:
                 return operations.truth(evaluator, self.call_method(evaluator, name, [], {}))
-            guard_inherits(evaluator, self.cls, name)
         return True
 
     def items(self, evaluator: Evaluator) -> list[VariableTracker]:
@@ -448,6 +447,11 @@ class ObjectVariable(VariableTracker):
             return clear + [f"{base}.__setitem__({name}, {k}, {v})" for k, v in pairs]
         assert isinstance(self.container, SequenceVariable)
         return [f"{base}.__setitem__({name}, slice(None), [{self.container.names(residual)}])"]
+
+
+def _is_fixed(evaluator: Evaluator, cls: type) -> bool:
+    """Return whether nobody gives a class attributes later."""
+    return is_made_here(evaluator, cls) or is_trusted(cls.__module__)
 
 
 def _container_base(cls: type, residual: Residual) -> str:

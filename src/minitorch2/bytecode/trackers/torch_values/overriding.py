@@ -94,6 +94,13 @@ def is_operator(target: object) -> bool:
     return target is getattr or target in _OPERATORS
 
 
+def method_of(target: str | Callable[..., Any]) -> str | None:
+    """Return the name of the method that a target of a node calls; None for a function."""
+    if isinstance(target, str):
+        return target
+    return f"__{target.__name__.strip('_')}__" if is_operator(target) else None
+
+
 def dispatch(evaluator: Evaluator, call: OverridableCall) -> VariableTracker:
     """Ask the overrides in turn.
 

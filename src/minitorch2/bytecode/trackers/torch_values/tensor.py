@@ -15,8 +15,14 @@ import torch
 
 from minitorch2.bytecode.guards import id_match
 from minitorch2.bytecode.guards.sources import AttributeSource, ItemSource
+from minitorch2.bytecode.guards.tensor_class import replaced_names
 from minitorch2.bytecode.trackers.base import Arguments, Keywords, VariableTracker, unsupported
-from minitorch2.bytecode.trackers.descriptors import allocator, bind, guard_absent
+from minitorch2.bytecode.trackers.descriptors import (
+    allocator,
+    bind,
+    class_lookup,
+    guard_absent,
+)
 from minitorch2.bytecode.trackers.get_attr import GetAttrVariable
 from minitorch2.bytecode.trackers.interfaces import Evaluator, Residual
 from minitorch2.bytecode.trackers.observed import raise_as_observed, raise_observed
@@ -39,6 +45,7 @@ from minitorch2.bytecode.trackers.torch_values.symbolic import (
     from_number,
 )
 from minitorch2.bytecode.trackers.torch_values.tensor_names import (
+    ATTRIBUTE_HOOKS,
     BINARY,
     COMPARISONS,
     IMPURE_METHODS,
@@ -153,6 +160,8 @@ class TensorVariable(VariableTracker):
     # Attributes ---------------------------------------------------------------------------------
 
     def get_attribute(self, evaluator: Evaluator, name: str) -> VariableTracker:
+        if (replaced := self._replaced(evaluator, name)) is not None:
+            return replaced
         if not callable(getattr(torch.Tensor, name, None)) and hasattr(torch.Tensor, name):
             args = [self, ConstantVariable(name)]
             answer = overridden(evaluator, "call_function", getattr, args)
@@ -186,6 +195,25 @@ class TensorVariable(VariableTracker):
                 self.guards |= {guard_absent(evaluator, self.source, name)}
             raise_observed(AttributeError, f"'Tensor' object has no attribute {name!r}")
         return unsupported("tensor-attribute", f"attribute {name!r} of a tensor")
+
+    def _replaced(self, evaluator: Evaluator, name: str) -> VariableTracker | None:
+        """Return what the program has put in the place of an attribute of PyTorch's."""
+        replaced = replaced_names()
+        if name not in replaced and replaced.isdisjoint(ATTRIBUTE_HOOKS):
+            return None
+        cls = self.cls if self.cls is torch.nn.Parameter else torch.Tensor
+        found_in, raw = class_lookup(cls, name)
+        if isinstance(raw, FunctionType | property) and name in replaced:
+            return bind(evaluator, self, cls, found_in, name, raw)
+        return unsupported("tensor-method", f"Tensor.{name}, which the program has replaced")
+
+    def call_builtin(
+        self, evaluator: Evaluator, method: Any, args: Arguments, kwargs: Keywords
+    ) -> VariableTracker:
+        """Call a method of PyTorch's, although the program may have replaced it."""
+        if method.__name__ in replaced_names():
+            unsupported("tensor-method", f"Tensor.{method.__name__}, as it was before")
+        return self.call_method(evaluator, method.__name__, args, kwargs)
 
     def _own(self, evaluator: Evaluator, name: str) -> VariableTracker | None:
         """Return an attribute that the user's program has set on the tensor object."""
@@ -256,6 +284,7 @@ class TensorVariable(VariableTracker):
         return NONE if leaf.as_constant() else GradFnVariable()
 
     def set_attribute(self, evaluator: Evaluator, name: str, value: VariableTracker) -> None:
+        self._replaced(evaluator, name)
         if name == "grad" and self.source is not None:
             evaluator.capture.side_effects.store_attribute(self, name, value)
             return
@@ -277,6 +306,8 @@ class TensorVariable(VariableTracker):
     def call_method(
         self, evaluator: Evaluator, name: str, args: Arguments, kwargs: Keywords
     ) -> VariableTracker:
+        if (replaced := self._replaced(evaluator, name)) is not None:
+            return replaced.call(evaluator, args, kwargs)
         if hasattr(torch.Tensor, name):
             answer = overridden(evaluator, "call_method", name, [self, *args], kwargs)
             if answer is not None:
@@ -468,6 +499,7 @@ def in_python(evaluator: Evaluator, name: str, args: Arguments) -> VariableTrack
 
 
 SPECIAL_METHODS: Final[dict[str, Any]] = {
+    "__abs__": lambda tensor, evaluator: tensor.call_method(evaluator, "abs", [], {}),
     "__getitem__": TensorVariable._getitem,
     "__setitem__": TensorVariable._setitem,
     "__len__": TensorVariable._len,

@@ -58,6 +58,9 @@ LAZY_BITS: Final = words("is_conj is_neg is_inference resolve_conj resolve_neg")
 """Methods about what PyTorch marks tensors with and fake tensors do not have: a conjugation or
 negation that is put off, and that a tensor was made in inference mode."""
 
+ATTRIBUTE_HOOKS: Final = words("__getattribute__ __getattr__ __setattr__")
+"""Special methods that decide about all attributes."""
+
 BINARY: Final[dict[str, Any]] = {
     f"__{name}__": getattr(operator, f"__{name}__")
     for name in words("add sub mul truediv floordiv mod pow matmul lshift rshift and or xor")

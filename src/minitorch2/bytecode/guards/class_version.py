@@ -1,0 +1,110 @@
+"""The version of a class, and the guard that a class of the program's has not changed its kind.
+
+CPython gives a class a version, and takes it away when the class or a base of it changes. So one
+comparison of two numbers tells that nothing has changed since a guard has last looked closely.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from minitorch2.bytecode.guards.guard import Check, Guard, Name, Test
+from minitorch2.bytecode.guards.values import Held
+from minitorch2.native.cpython.guard_machine import Op
+
+
+def _find_version() -> int:
+    """Return the offset of a class's version, which a change sets to zero and a read renews.
+
+    Zero, which is no version's place, if it is not found.
+    """
+    cls: Any = type("Probe", (), {})
+    words = (ctypes.c_uint32 * (type(cls).__basicsize__ // 4)).from_address(id(cls))
+    states = []
+    for cls.number in range(3):
+        changed = list(words)
+        states.append((cls.number, changed, list(words)))
+    known = [i for i in range(len(words)) if not any(changed[i] for _, changed, _ in states)]
+    rising = [i for i in known if 0 < states[0][2][i] < states[1][2][i] < states[2][2][i]]
+    return 4 * rising[0] if len(rising) == 1 else 0
+
+
+VERSION: Final = _find_version()
+NEVER: Final = 2**32 - 1
+"""No class's version, as zero is that of all changed classes."""
+
+
+def unseen() -> ctypes.c_uint32:
+    """Return the place of a version at which nobody has looked yet."""
+    return ctypes.c_uint32(NEVER)
+
+
+def version_of(cls: type) -> int:
+    """Return the present version of a class; zero if it has none that can be read."""
+    getattr(cls, "__init__", None)  # a read renews it
+    return VERSION and ctypes.c_uint32.from_address(id(cls) + VERSION).value
+
+
+def unless_seen(cls: type, seen: ctypes.c_uint32, look: Callable[[], object]) -> tuple[Test, ...]:
+    """Return the tests that a class has the version `seen`, or else that `look` gives True."""
+    test = Test(Op.STATE, look, True)
+    version = Test(Op.UNLESS_SAME, id(cls) + VERSION, ctypes.addressof(seen))
+    return (version, test) if VERSION else (test,)
+
+
+def kind_of(cls: type) -> frozenset[tuple[int, str]]:
+    """Return the names of special methods and of descriptors that shadow an object's attributes.
+
+    With each comes the place of the class that defines it in the order of base classes.
+    """
+    order = enumerate(base for base in cls.__mro__ if base is not object)
+    return frozenset(
+        (place, name)
+        for place, base in order
+        for name, value in vars(base).items()
+        if is_special(name, value) or hasattr(type(value), "__set__")
+    )
+
+
+def is_special(name: str, value: object) -> bool:
+    """Return whether an attribute of a class is a special method, or says that there is none."""
+    is_method = value is None or callable(value) or hasattr(type(value), "__get__")
+    return is_method and name.startswith("__") and name.endswith("__")
+
+
+@dataclass(frozen=True)
+class ClassMatch(Guard):
+    """A class has the same special methods and descriptors; other guards look at their values.
+
+    Attributes:
+        held: the class.
+        names: its `kind_of`.
+        seen: the version at which the guard has last looked.
+    """
+
+    KIND = "CLASS_MATCH"
+    held: Held
+    names: frozenset[tuple[int, str]]
+    seen: ctypes.c_uint32 = field(default_factory=unseen, compare=False, repr=False)
+
+    def look(self) -> bool:
+        """Return whether the guard holds."""
+        cls: Any = self.held.get()
+        version = version_of(cls)
+        holds = kind_of(cls) == self.names
+        self.seen.value = version if version and holds else NEVER
+        return holds
+
+    def checks(self, paths: Sequence[str], name: Name) -> Iterator[Check]:
+        shown = f"{name(sorted)}({name(kind_of)}({name(self.held.get)}()))"
+        yield Check("kind", f"{name(self.look)}()", shown, str(sorted(self.names)))
+
+    def tests(self) -> Sequence[Test]:
+        cls: Any = self.held.get()
+        return unless_seen(cls, self.seen, self.look)
+
+    def watched(self) -> object | None:
+        return self.held.get() if self.held.is_weak else None

@@ -1,0 +1,93 @@
+"""The class of tensors: a program may replace its methods after a function has been captured.
+
+Only behind a change of the class's version, all attributes are compared with those that PyTorch has
+made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+from torch import nn
+
+from minitorch2.bytecode.guards.class_version import (
+    NEVER,
+    is_special,
+    unless_seen,
+    unseen,
+    version_of,
+)
+from minitorch2.bytecode.guards.guard import Check, Guard, Name, Test
+from minitorch2.native.cpython.guard_machine import Op
+
+Replaced: TypeAlias = tuple[tuple[type, str, object], ...]
+"""Classes, names of attributes and their values; a class stands for its missing attribute."""
+
+_CLASSES: Final[tuple[type, type]] = (nn.Parameter, type(nn.Parameter))
+"""Changes of `torch.Tensor` change the version of the first, those of its metaclass the second."""
+
+
+def _attributes() -> dict[tuple[type, str], object]:
+    order = [base for cls in _CLASSES for base in type.mro(cls) if base not in (object, type)]
+    return {(cls, name): value for cls in order for name, value in vars(cls).items()}
+
+
+_MADE: Final = _attributes()
+_NAMES: Final = {name for _, name in _MADE}
+
+
+def _compare() -> Replaced:
+    now = _attributes()
+    places = [place for place in {**_MADE, **now} if _MADE.get(place) is not now.get(place)]
+    return tuple(
+        (cls, name, now.get((cls, name), cls))
+        for cls, name in places
+        if name in _NAMES or is_special(name, now[cls, name])
+    )
+
+
+_SEEN: Final = [unseen() for _ in _CLASSES]
+"""The versions at which the classes were seen to be PyTorch's own, if they were."""
+
+
+def replaced_attributes() -> Replaced:
+    """Return what a program has made of the attributes that PyTorch gives `torch.Tensor`.
+
+    New attributes are among them if their names are special. Guards ask.
+    """
+    versions = [version_of(cls) for cls in _CLASSES]
+    if versions == [seen.value for seen in _SEEN]:
+        return ()
+    replaced = _compare()
+    for seen, version in zip(_SEEN, versions, strict=True):
+        seen.value = NEVER if replaced or not version else version
+    return replaced
+
+
+def replaced_names() -> frozenset[str]:
+    """Return the names of `replaced_attributes`."""
+    return frozenset(name for _, name, _ in replaced_attributes())
+
+
+@dataclass(frozen=True)
+class TensorClass(Guard):
+    """The attributes of `torch.Tensor` that are not PyTorch's own are these."""
+
+    KIND = "TENSOR_CLASS"
+    replaced: Replaced
+
+    def checks(self, paths: Sequence[str], name: Name) -> Iterator[Check]:
+        actual = f"{name(replaced_attributes)}()"
+        yield Check("class of tensors", f"{name(self.look)}()", actual, str(self.replaced))
+
+    def look(self) -> bool:
+        """Return whether the guard holds."""
+        return replaced_attributes() == self.replaced
+
+    def tests(self) -> Sequence[Test]:
+        if self.replaced:
+            return (Test(Op.STATE, self.look, True),)
+        of_tensors, of_metaclass = map(unless_seen, _CLASSES, _SEEN, (self.look, self.look))
+        return of_tensors + of_metaclass
