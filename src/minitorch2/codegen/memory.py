@@ -165,15 +165,16 @@ class Memory:
         spare: dict[FixedLayout, str] = {}
         own: set[str] = set()
         for position, node in enumerate(self.schedule.nodes):
-            is_call = isinstance(node, ExternKernelSchedulerNode)
+            call = node.kernel if isinstance(node, ExternKernelSchedulerNode) else None
             made = [node.name] if is_writable(node) else self.allocated(node)
             for name in made:
                 old = spare.pop(self.layout_of(name), None)
                 if old is not None:
                     yield name, old
-            if made or is_call or self.arena_at(position) is not None:
+            if made or call or self.arena_at(position) is not None:
                 spare.clear()
             own |= set(made)
+            own -= {self.root(name) for name in call.given_away()} if call else set[str]()
             dead = (name for name in self.dead_after(position) if self.root(name) in own)
             spare |= {self.layout_of(self.root(name)): name for name in dead}
 

@@ -24,6 +24,7 @@ from typing import Any, TypeAlias
 import sympy
 import torch
 
+from minitorch2.graph.functional_call import FunctionalCall
 from minitorch2.graph.node import Node
 from minitorch2.graph.symbols.conditions import Condition
 from minitorch2.logs import get_logger
@@ -156,6 +157,11 @@ class ExternKernel(Buffer):
     def views(self) -> list[BufferView]:
         """Return the tensors that the call reads, left to right."""
         return list(_views_in((self.args, self.kwargs)))
+
+    def given_away(self) -> set[str]:
+        """Return the buffers whose memory is that of the call's results, as it writes to them."""
+        owned = self.target.owned if isinstance(self.target, FunctionalCall) else ()
+        return {view.name for view in _views_in([self.args[i] for i in owned])}
 
 
 @dataclass(eq=False)

@@ -34,6 +34,27 @@ def scaled(x: torch.Tensor, factor: float) -> torch.Tensor:
     return x * factor
 
 
+@torch.library.custom_op("minitorch2_tests_new::shift", mutates_args={"x"})
+def shift(x: torch.Tensor, by: float) -> None:
+    x += by
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_memory_that_an_operator_has_written_is_not_given_to_later_results(dynamic: bool) -> None:
+    def program(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        y, z = x * 2, x.sin()
+        shift(y, 1.0)
+        shift(z, 2.0)
+        other = x.cos()
+        shift(other, 3.0)
+        return y, z + other, x.exp(), other
+
+    for n in (5, 7):
+        x = torch.randn(n)
+        fast = minitorch2.compile(program, fullgraph=True, dynamic=dynamic)
+        torch.testing.assert_close(fast(x), program(x))
+
+
 def test_a_missing_meta_function_breaks_the_graph_and_names_the_remedy(
     library: torch.library.Library,
 ) -> None:
