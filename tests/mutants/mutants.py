@@ -13,13 +13,16 @@ from minitorch2.autograd.decompositions import activations
 from minitorch2.autograd.epilogue import Epilogue
 from minitorch2.autograd.recompute import is_recomputable
 from minitorch2.backends.graph_cache import key as graph_key
+from minitorch2.bytecode.building import objects
 from minitorch2.bytecode.dispatch.region import Region
+from minitorch2.bytecode.frames.skip_files import runs_apart
 from minitorch2.bytecode.frames.worth import is_worth_capturing
 from minitorch2.bytecode.guards import containers, values
 from minitorch2.bytecode.guards.torch_state import GlobalState
 from minitorch2.bytecode.machine.liveness import live_sets
 from minitorch2.bytecode.machine.versions import rules
 from minitorch2.bytecode.residual import breaks
+from minitorch2.bytecode.trackers.captured_overrides import Overrides
 from minitorch2.bytecode.trackers.descriptors import class_attribute
 from minitorch2.bytecode.trackers.python_values import identity, records
 from minitorch2.bytecode.trackers.python_values.context_variables import ContextVarEffect
@@ -45,12 +48,16 @@ from minitorch2.codegen.memory import Memory
 from minitorch2.codegen.numba.handler import NumbaHandler
 from minitorch2.codegen.triton import reductions as triton_reductions
 from minitorch2.codegen.triton.kernel import KernelPrinter
-from minitorch2.graph import raising
+from minitorch2.graph import data_dependent, raising
+from minitorch2.graph.kernel_launch import KernelLaunch
+from minitorch2.graph.node import SourceLine
 from minitorch2.graph.passes import eliminate_common_subexpressions, eliminate_dead_code
+from minitorch2.graph.passes.fold_constants import _is_constant
 from minitorch2.graph.patterns import apply
-from minitorch2.graph.scope import Scope
+from minitorch2.graph.scope import Scope, is_name
+from minitorch2.graph.symbols.sym_node import SymNode
 from minitorch2.lazy import barrier, program
-from minitorch2.loopir import fusion, memory_plan
+from minitorch2.loopir import fusion, fusion_region, memory_plan
 from minitorch2.loopir.handlers.interpreter import ELEMENTWISE_RULES
 from minitorch2.loopir.lowering import combine, creation
 from minitorch2.native.kernel_library import vecmath  # noqa: F401 - fills the library
@@ -69,6 +76,7 @@ from tests.property import (
     test_bytecode_machine,
     test_capture_programs,
     test_capture_values,
+    test_dynamic_shapes,
     test_errors,
     test_graph_cache,
     test_graphs,
@@ -78,16 +86,19 @@ from tests.property import (
     test_loop_bodies,
     test_lowering_families,
     test_numba_kernels,
+    test_rare_parts,
     test_rewriting,
     test_script_aliasing,
     test_script_passes,
     test_script_programs,
     test_state,
+    test_subclasses,
     test_surroundings,
     test_tensor_objects,
     test_training_programs,
     test_transforms,
     test_triton_kernels,
+    test_unbacked,
     test_wrappers,
 )
 
@@ -308,6 +319,84 @@ MUTANTS = (
         Edit(checkpoint_rules.checkpoint, "if _writes_outside(body):", "if False:"),
         test_training_programs.test_gradients_of_rare_modules_are_eagers,
         examples=30,
+    ),
+    Mutant(
+        "bytecode capture",
+        "a module that TorchScript has made is evaluated like any other",
+        Edit(objects.wrap_module, "if is_scripted_module(value):", "if False:"),
+        test_rare_parts.test_models_with_scripted_parts_are_eagers,
+        examples=20,
+    ),
+    Mutant(
+        "bytecode capture",
+        "the override that classes of tensors inherit asks the overrides again",
+        Edit(Overrides.disable, "self.of_modes = False,", "self.of_modes = self.of_classes,"),
+        test_subclasses.test_classes_of_tensors_match_eager,
+    ),
+    Mutant(
+        "bytecode capture",
+        "an attribute that is no name of Python's is written behind a dot",
+        Edit(is_name, "text.isidentifier() and not keyword.iskeyword(text)", "True"),
+        test_rare_parts.test_attributes_and_files_have_any_name,
+    ),
+    Mutant(
+        "bytecode capture",
+        "a generated program is captured where backward calls it",
+        Edit(runs_apart, "is_generated(file) or file.startswith(COMPILER)", "False"),
+        test_rare_parts.test_generated_code_is_not_captured,
+        examples=10,
+    ),
+    Mutant(
+        "guards",
+        "classes that guards know live as long as the guards",
+        Edit(values.hold, "weakref.ref(value)", "lambda: value"),
+        test_rare_parts.test_classes_and_functions_die_with_their_programs,
+        examples=10,
+    ),
+    Mutant(
+        "graph",
+        "a file's name that no file can hold stands in generated text",
+        Edit(SourceLine.__str__, '.encode("utf-8", "backslashreplace").decode()', ""),
+        test_rare_parts.test_attributes_and_files_have_any_name,
+    ),
+    Mutant(
+        "graph",
+        "expressions of sizes grow without bound",
+        Edit(SymNode.make, "operations_in(expr) > LONGEST", "False"),
+        test_rare_parts.test_sizes_have_short_expressions,
+    ),
+    Mutant(
+        "graph",
+        "a constant that has a symbolic size is folded",
+        Edit(_is_constant, "if free_symbols((node.args, node.kwargs)):",
+             "if False:"),
+        test_dynamic_shapes.test_kernels_agree_with_eager_for_all_sizes,
+    ),
+    Mutant(
+        "graph",
+        "a mask that is counted twice gives two sizes",
+        Edit(data_dependent.counted, "x if same else None", "None"),
+        test_unbacked.test_a_program_that_meets_any_data_first_is_one_graph,
+    ),
+    Mutant(
+        "graph",
+        "a kernel of the user's that writes is taken for one that reads",
+        Edit(KernelLaunch.written, "if name in names:", "if False:"),
+        test_rare_parts.test_launches_of_triton_kernels_are_eagers,
+        examples=10,
+    ),
+    Mutant(
+        "scheduler",
+        "kernels that are too many for one are compared loop by loop",
+        Edit(fusion_region.Region._refusal, "refusal and refusal.is_of_loops and", "refusal and"),
+        test_rare_parts.test_few_pairs_of_kernels_are_examined,
+    ),
+    Mutant(
+        "wrapper",
+        "what a kernel of the user's has written in place is given to another result",
+        Edit(Memory._reused, "call.given_away()", "()"),
+        test_rare_parts.test_launches_of_triton_kernels_are_eagers,
+        examples=10,
     ),
     Mutant(
         "graph cache",

@@ -22,6 +22,15 @@ from minitorch2.graph.symbols import ShapeEnv, expr_of, print_condition, print_e
 
 Step = Callable[[torch.Tensor], torch.Tensor]
 
+
+def assigned(x: torch.Tensor) -> torch.Tensor:
+    """A row, a column from the end and a part are assigned."""
+    y = x * 1
+    y[0], y[:, -1] = 1.5, x[:, 0]
+    y[: x.shape[0] // 2] *= 2
+    return y
+
+
 STEPS: Final[dict[str, Step]] = {
     "sin": lambda x: x.sin(),
     "scale by a size": lambda x: x * x.shape[0] / x.shape[1],
@@ -44,6 +53,7 @@ STEPS: Final[dict[str, Step]] = {
     "repeat": lambda x: x.repeat(2, 1),
     "max": lambda x: x - x.amax(1, keepdim=True),
     "grow or shrink": lambda x: x * 2 if x.shape[0] > x.shape[1] else x / 2,
+    "assign": assigned,
     "new": lambda x: x + x.new_full((x.shape[0], 1), float(x.shape[1])),
 }
 

@@ -203,3 +203,15 @@ def test_one_compilation_serves_whatever_the_data_are(program: Program, backend:
     assert log.counts["graphs"] == 1
     assert log.counts["graph_breaks"] == 0
     assert log.counts["triton_unavailable"] == 0
+
+
+@settings(max_examples=5, deadline=None)
+@given(st.sampled_from(PROGRAMS), st.integers(0, 100), st.sampled_from(("none", "one", "some")))
+def test_a_program_that_meets_any_data_first_is_one_graph(
+    program: Program, seed: int, kept: str
+) -> None:
+    compiled = minitorch2.compile(program, backend="aot_eager", fullgraph=True)
+    ours, theirs = (data(seed, kept).requires_grad_() for _ in range(2))
+    result, expected = compiled(ours), program(theirs)
+    assert_same(result, expected, 1e-5)
+    assert_same(gradients_like(result, ours), gradients_like(expected, theirs), 1e-5)
