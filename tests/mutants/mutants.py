@@ -15,7 +15,6 @@ from minitorch2.autograd.recompute import is_recomputable
 from minitorch2.backends.graph_cache import key as graph_key
 from minitorch2.bytecode.building import objects
 from minitorch2.bytecode.dispatch.region import Region
-from minitorch2.bytecode.frames.skip_files import runs_apart
 from minitorch2.bytecode.frames.worth import is_worth_capturing
 from minitorch2.bytecode.guards import containers, values
 from minitorch2.bytecode.guards.torch_state import GlobalState
@@ -338,13 +337,6 @@ MUTANTS = (
         "an attribute that is no name of Python's is written behind a dot",
         Edit(is_name, "text.isidentifier() and not keyword.iskeyword(text)", "True"),
         test_rare_parts.test_attributes_and_files_have_any_name,
-    ),
-    Mutant(
-        "bytecode capture",
-        "a generated program is captured where backward calls it",
-        Edit(runs_apart, "is_generated(file) or file.startswith(COMPILER)", "False"),
-        test_rare_parts.test_generated_code_is_not_captured,
-        examples=10,
     ),
     Mutant(
         "guards",

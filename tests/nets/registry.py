@@ -47,6 +47,7 @@ NETS = (
     Net("errors", PYTEST + "test_errors.py", 3),
     Net("state", PYTEST + "test_state.py", 3),
     Net("surroundings", PYTEST + "test_surroundings.py", 2),
+    Net("rare parts", PYTEST + "test_rare_parts.py", 2),
     Net("objects", PYTEST + "test_tensor_objects.py", 2),
     Net("training", PYTEST + "test_training_programs.py", 3),
     Net("transforms", PYTEST + "test_transforms.py", 2),
