@@ -38,6 +38,7 @@ from minitorch2.bytecode.trackers.torch_values import (
     engine_rules,
     hooks,
     leaves,
+    nn_module,
     selection,
     tensor_constructors,
 )
@@ -170,8 +171,23 @@ MUTANTS = (
     Mutant(
         "bytecode capture",
         "hooks of leaves are lost",
-        Edit(engine_rules._hooks, "if real is None or leaf.source is None:", "if True:"),
+        Edit(hooks.hooks_of_leaf, "if real is None or leaf.source is None:", "if True:"),
         test_training_programs.test_gradients_arrive_as_in_eager,
+        examples=30,
+    ),
+    Mutant(
+        "bytecode capture",
+        "hooks that the captured code sets on a leaf are not called",
+        Edit(hooks.hooks_of_leaf, "if isinstance(pending, VariableTracker):", "if False:"),
+        test_training_programs.test_hooks_that_a_step_sets_are_called,
+        examples=30,
+    ),
+    Mutant(
+        "bytecode capture",
+        "hooks that the captured code sets on a module are not called",
+        Edit(nn_module.ModuleVariable._changed_dict,
+             "if found is None and self.source is not None:", "if False:"),
+        test_training_programs.test_hooks_that_a_step_sets_are_called,
         examples=30,
     ),
     Mutant(

@@ -22,6 +22,9 @@ SMALL = settings(
 ARRIVALS = ("accumulated", "gradient_hooks", "reduced_in_backward", "twice_backward", "weighted")
 """Styles in which more happens to a gradient than that it is stored."""
 
+HOOKS = ("hooks_of_leaves_inside", "hooks_of_modules_inside")
+"""Styles whose step sets hooks and removes them."""
+
 RARE_MODELS = ("sparse", "checkpointed", "bag", "embedding", "hooked")
 """Models whose gradients are sparse, or made in a second forward pass."""
 PLAIN_STYLES = ("ordinary", "zeros_kept", "accumulated")
@@ -36,6 +39,12 @@ def test_gradients_arrive_as_in_eager(program: Program) -> None:
 @SMALL
 @given(programs(models=RARE_MODELS, optimizers=["plain"], styles=PLAIN_STYLES))
 def test_gradients_of_rare_modules_are_eagers(program: Program) -> None:
+    check(program)
+
+
+@SMALL
+@given(programs(models=["linear", "unused"], optimizers=["plain"], styles=HOOKS))
+def test_hooks_that_a_step_sets_are_called(program: Program) -> None:
     check(program)
 
 

@@ -666,6 +666,41 @@ def reduced_in_backward(t: Training) -> Step:
     return t.compile(t.update)
 
 
+@one_graph
+def hooks_of_leaves_inside(t: Training) -> Step:
+    """hooks of parameters that a step sets and removes, before and behind the accumulation"""
+
+    def step(x: Tensor, y: Tensor) -> Any:
+        norms: list[Tensor] = []
+        handles = []
+        for parameter in t.parameters():
+            if parameter.requires_grad:
+                handles.append(parameter.register_hook(lambda g: g * 0.5))
+                hook: Any = lambda p: norms.append(p.grad.detach().abs().sum())  # noqa: E731
+                handles.append(parameter.register_post_accumulate_grad_hook(hook))
+        loss = t.update(x, y)
+        for handle in handles:
+            handle.remove()
+        return loss, torch.stack(norms).sum()
+
+    return t.compile(step)
+
+
+@one_graph
+def hooks_of_modules_inside(t: Training) -> Step:
+    """hooks of a module that a step sets and removes"""
+
+    def step(x: Tensor, y: Tensor) -> Any:
+        seen: list[Tensor] = []
+        before = t.model.register_forward_pre_hook(lambda module, args: (args[0] * 0.5,))
+        behind = t.model.register_forward_hook(lambda module, args, out: seen.append(out.detach()))
+        with before, behind:
+            loss = t.update(x, y)
+        return loss, seen[0], t.model(x).detach()
+
+    return t.compile(step)
+
+
 @several_graphs
 def hooked_inside(t: Training) -> Step:
     """a hook on a tensor of the graph"""

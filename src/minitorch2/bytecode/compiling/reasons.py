@@ -156,7 +156,6 @@ _REASONS = (
         "autocast", "a torch.autocast object is entered again while it is active", "make a new one"
     ),
     # Modules
-    Reason("module-hooks", "hooks on a module that the captured code made", "make it before"),
     Reason(
         "module-write",
         "a module is assigned to an attribute of a module",

@@ -41,6 +41,7 @@ INLINED_TORCH = (
     "_tensor.py",
     "amp/autocast_mode.py",
     "amp/grad_scaler.py",
+    "autograd/anomaly_mode.py",
     "autograd/grad_mode.py",
     "backends/",
     "distributed/__init__.py",

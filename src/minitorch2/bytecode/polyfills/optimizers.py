@@ -75,6 +75,7 @@ def _unscaled(grad: Any, maximize: bool, grad_scale: Any, found_inf: Any) -> Any
 def _fused_adam(
     decoupled: bool,
     lists: Any,
+    *,
     lr: Any,
     beta1: float,
     beta2: float,
@@ -82,8 +83,8 @@ def _fused_adam(
     eps: float,
     amsgrad: bool,
     maximize: bool,
-    grad_scale: Any,
-    found_inf: Any,
+    grad_scale: Any = None,
+    found_inf: Any = None,
 ) -> None:
     params, grads, averages, squares, largest, steps = lists
     for i, param in enumerate(params):
@@ -106,52 +107,14 @@ def _fused_adam(
             _put(largest[i], top, found_inf)
 
 
-def fused_adam_(
-    self: Any,
-    grads: Any,
-    exp_avgs: Any,
-    exp_avg_sqs: Any,
-    max_exp_avg_sqs: Any,
-    state_steps: Any,
-    *,
-    lr: Any,
-    beta1: float,
-    beta2: float,
-    weight_decay: float,
-    eps: float,
-    amsgrad: bool,
-    maximize: bool,
-    grad_scale: Any = None,
-    found_inf: Any = None,
-) -> None:
+def fused_adam_(*lists: Any, **options: Any) -> None:
     """``torch._fused_adam_``"""
-    lists = self, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, state_steps
-    options = weight_decay, eps, amsgrad, maximize, grad_scale, found_inf
-    _fused_adam(False, lists, lr, beta1, beta2, *options)
+    _fused_adam(False, lists, **options)
 
 
-def fused_adamw_(
-    self: Any,
-    grads: Any,
-    exp_avgs: Any,
-    exp_avg_sqs: Any,
-    max_exp_avg_sqs: Any,
-    state_steps: Any,
-    *,
-    lr: Any,
-    beta1: float,
-    beta2: float,
-    weight_decay: float,
-    eps: float,
-    amsgrad: bool,
-    maximize: bool,
-    grad_scale: Any = None,
-    found_inf: Any = None,
-) -> None:
+def fused_adamw_(*lists: Any, **options: Any) -> None:
     """``torch._fused_adamw_``"""
-    lists = self, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, state_steps
-    options = weight_decay, eps, amsgrad, maximize, grad_scale, found_inf
-    _fused_adam(True, lists, lr, beta1, beta2, *options)
+    _fused_adam(True, lists, **options)
 
 
 def fused_sgd_(

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import weakref
 from typing import Any
 
 import torch
+from torch.utils.hooks import RemovableHandle
+
+from minitorch2.bytecode.guards.settings import get_anomaly, set_anomaly
 
 
 def cov(input: Any, *, correction: int = 1, fweights: Any = None, aweights: Any = None) -> Any:
@@ -62,3 +66,37 @@ def is_positive_definite(constraint: Any, value: Any) -> Any:
     if value.shape[-2] != value.shape[-1]:
         return symmetric
     return torch.where(symmetric.all(), torch.linalg.cholesky_ex(value).info.eq(0), symmetric)
+
+
+def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None:
+    """``torch.use_deterministic_algorithms``"""
+    torch.set_deterministic_debug_mode((1 if warn_only else 2) if mode else 0)
+
+
+def set_anomaly_enabled(enabled: bool, check_nan: bool = True) -> None:
+    """``torch.set_anomaly_enabled``, as one setting"""
+    set_anomaly((enabled, check_nan))
+
+
+def is_anomaly_enabled() -> bool:
+    """``torch.is_anomaly_enabled``, as a part of one setting"""
+    return get_anomaly()[0]
+
+
+def is_anomaly_check_nan_enabled() -> bool:
+    """``torch.is_anomaly_check_nan_enabled``, as a part of one setting"""
+    return get_anomaly()[1]
+
+
+def next_hook_number() -> int:
+    """Take the number of a new hook: no other hook has it."""
+    RemovableHandle.next_id += 1
+    return RemovableHandle.next_id - 1
+
+
+def make_handle(self: Any, hooks_dict: Any, *, extra_dict: Any = None) -> None:
+    """``RemovableHandle(hooks_dict, extra_dict)``: no graph depends on the number of the hook"""
+    self.hooks_dict_ref = weakref.ref(hooks_dict)
+    self.id = next_hook_number()
+    more = [extra_dict] if isinstance(extra_dict, dict) else extra_dict or []
+    self.extra_dict_ref = tuple(weakref.ref(each) for each in more)

@@ -7,13 +7,6 @@ from tests.unit.bytecode.break_examples import X, breaks, whole
 LINEAR = torch.nn.Linear(3, 3)
 
 
-@breaks("module-hooks", X)
-def hooks_on_a_new_module(x):
-    relu = torch.nn.ReLU()
-    relu.register_forward_hook(lambda module, args, result: result + 1)
-    return relu(x)
-
-
 @breaks("module-write", X, torch.nn.Sequential(LINEAR))
 def replaces_a_layer(x, model):
     model.first = torch.nn.ReLU()

@@ -78,16 +78,8 @@ CAPTURED = [
     "t = w * 2\nwith torch.device('meta'):\n    u = torch.ones(2)\n    v = torch.ones(2, device='cpu')\nt + v, u",
     "with sdpa_kernel(SDPBackend.MATH):\n    t = F.scaled_dot_product_attention(b, b, b)\nt",
     "with sdpa_kernel([SDPBackend.MATH, SDPBackend.FLASH_ATTENTION]):\n    t = F.scaled_dot_product_attention(b, b, b)\nt",
-    (
-        "with torch.autograd.set_detect_anomaly(False):\n    t = x + 1\nt",
-        "torch-context",
-        "torch-context",
-    ),
-    (
-        "with torch.autograd.grad_mode.set_multithreading_enabled(False):\n    t = w + 1\nt",
-        "torch-context",
-        "torch-context",
-    ),
+    "with torch.autograd.set_detect_anomaly(False):\n    t = x + 1\nt",
+    "with torch.autograd.grad_mode.set_multithreading_enabled(False):\n    t = w + 1\nt",
     "import contextlib\nwith contextlib.nullcontext():\n    t = x + 1\nt",
     "import contextlib\nwith (torch.no_grad() if x.ndim == 3 else contextlib.nullcontext()):\n    t = w + 1\nt",
     "import contextlib\nwith contextlib.ExitStack() as stack:\n    stack.enter_context(torch.no_grad())\n    t = w + 1\nt, w * 2",

@@ -5,11 +5,13 @@ only. So for other hooks it must end where such a tensor is made; otherwise hook
 part of the gradient, or changed nothing.
 """
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
+from torch import nn
 from torch.testing import assert_close
 from torch.utils._pytree import tree_leaves
 
@@ -257,12 +259,12 @@ def asked_whether_it_keeps(x):
 
 ONE_GRAPH = [
     hooked_after_use, hooked_and_returned, removed, in_a_loop, in_a_call, written_before, masked,
-    trained_and_removed, written_gradient, view_hooked, written_after, several_hooks,
+    of_an_input, trained_and_removed, written_gradient, view_hooked, written_after, several_hooks,
     gradient_inside, kept_while_asked, kept_beside_the_inputs_of_backward,
 ]  # fmt: skip
 
 PROGRAMS = [
-    *ONE_GRAPH, handle_returned, watched, of_an_input, after_a_break, kept_after_a_break,
+    *ONE_GRAPH, handle_returned, watched, after_a_break, kept_after_a_break,
     kept_for_the_caller, two_kept_for_the_caller, kept_behind_its_hook, hooked_around_a_break,
     asked_after_a_break, no_gradient_flows, changed_later, view_and_base, asked_whether_it_keeps,
 ]  # fmt: skip
@@ -350,3 +352,121 @@ def test_hook_of_a_second_derivative() -> None:
 
     compiled = minitorch2.compile(squared, backend="aot_eager", fullgraph=True)
     assert_close(twice(compiled), twice(squared))
+
+
+# Hooks of leaves and of modules that the captured code sets ----------------------------------------
+
+
+def model():
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(4, 6), nn.Tanh(), nn.Linear(6, 3))
+
+
+def halve(parameter):
+    parameter.grad.mul_(0.5)
+
+
+def scaled(factor, gradient):
+    return gradient * factor
+
+
+def leaf_hook_that_stays(net, seen, x):
+    handle = net[0].weight.register_hook(lambda gradient: seen.append(gradient.norm()))
+    return net(x).square().mean(), handle
+
+
+def leaf_hook_of_a_partial_function(net, seen, x):
+    return net(x).square().mean(), net[2].bias.register_hook(functools.partial(scaled, 3.0))
+
+
+def leaf_hook_removed_before_backward(net, seen, x):
+    handle = net[0].weight.register_hook(lambda gradient: gradient * 7)
+    loss = net(x).square().mean()
+    handle.remove()
+    return loss, None
+
+
+def hooks_behind_accumulation(net, seen, x):
+    handles = [p.register_post_accumulate_grad_hook(halve) for p in net.parameters()]
+    return net(x).square().mean(), handles
+
+
+def hooks_around_backward(net, seen, x):
+    handles = [
+        p.register_hook(lambda gradient: gradient.clamp(-0.1, 0.1)) for p in net.parameters()
+    ]
+    net(x).square().mean().backward()
+    for handle in handles:
+        handle.remove()
+    return net(x).square().mean(), None
+
+
+def forward_hook_that_stays(net, seen, x):
+    handle = net[2].register_forward_hook(lambda module, args, result: result * 0.5)
+    return net(x).square().mean(), handle
+
+
+def forward_hooks_removed(net, seen, x):
+    """Regression: hooks that the captured code had set on a module were not called."""
+    before = net[2].register_forward_pre_hook(lambda module, args: (args[0] + 1,))
+    behind = net[0].register_forward_hook(lambda module, args, result: seen.append(result.sum()))
+    loss = net(x).square().mean()
+    before.remove()
+    behind.remove()
+    return loss + net(x).mean(), None
+
+
+def forward_hooks_with_arguments(net, seen, x):
+    with net.register_forward_hook(
+        lambda module, args, named, result: result * len(named), with_kwargs=True, prepend=True
+    ):
+        return net(input=x).square().mean() + x.mean(), None
+
+
+def hook_of_a_new_module(net, seen, x):
+    tanh = nn.Tanh()
+    tanh.register_forward_hook(lambda module, args, result: result * 2)
+    return tanh(net(x)).mean(), tanh
+
+
+SET_INSIDE = [
+    leaf_hook_that_stays, leaf_hook_of_a_partial_function, leaf_hook_removed_before_backward,
+    hooks_behind_accumulation, hooks_around_backward, forward_hook_that_stays,
+    forward_hooks_removed, forward_hooks_with_arguments, hook_of_a_new_module,
+]  # fmt: skip
+
+
+def steps(function: Callable[..., Any]) -> Any:
+    """What three steps leave: hooks that stay are removed between them, in front of a last call."""
+    net, seen, found = model(), [], []
+    for size in (5, 5, 6):
+        x = torch.linspace(-1, 1, size * 4).view(size, 4)
+        loss, kept = function(net, seen, x)
+        loss.backward()
+        found += [loss, kept(x) if isinstance(kept, nn.Module) else None]
+        for handle in kept if isinstance(kept, list) else [kept]:
+            if isinstance(handle, torch.utils.hooks.RemovableHandle):
+                handle.remove()
+        found += [net(x), [p.grad.clone() for p in net.parameters()]]
+    return found, seen
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@pytest.mark.parametrize("function", SET_INSIDE)
+def test_hooks_that_the_program_sets_are_part_of_one_graph(function, backend) -> None:
+    compiled = minitorch2.compile(function, backend=backend, dynamic=True, fullgraph=True)
+    expected = steps(function)
+    with stages.collect() as log:
+        assert_close(steps(compiled), expected)
+    assert log.counts["graphs"] <= 2, "the number of a hook is no reason to compile again"
+
+
+def test_what_cannot_have_a_hook_is_eagers_error() -> None:
+    for function in (
+        lambda x: x.detach().register_hook(torch.sin),
+        lambda x: x.detach().register_post_accumulate_grad_hook(torch.sin),
+        lambda x: (x * 2).register_post_accumulate_grad_hook(torch.sin),
+    ):
+        for each in (function, minitorch2.compile(function, backend="eager")):
+            with pytest.raises(RuntimeError, match="hook"):
+                each(torch.ones(2, requires_grad=True))

@@ -270,8 +270,8 @@ def _rules_of_setting(write: Any, read: Any) -> None:
         if write in OF_OPERATORS:
             evaluator.capture.call_in_graph(evaluator, "call_function", write, args)
             return NONE
-        if place:
-            unsupported("torch-context", f"{write.__name__} changes a setting of a backend")
+        if place or write is torch.set_deterministic_debug_mode:  # which lowerings ask for
+            unsupported("torch-context", f"{write.__name__} changes what a graph is compiled for")
         try:
             write(*place, value)
         except TypeError as error:

@@ -19,13 +19,13 @@ from contextlib import contextmanager
 import torch
 
 from minitorch2.bytecode.guards.accumulators import NoAccumulatorHooks
-from minitorch2.bytecode.guards.sources import AttributeSource
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
 from minitorch2.bytecode.trackers.interfaces import Evaluator
 from minitorch2.bytecode.trackers.operations import iterate
 from minitorch2.bytecode.trackers.python_values.constant import NONE, ConstantVariable
 from minitorch2.bytecode.trackers.python_values.sequence import ListVariable, TupleVariable
 from minitorch2.bytecode.trackers.torch_values.context import set_grad_mode
+from minitorch2.bytecode.trackers.torch_values.hooks import hooks_of_leaf
 from minitorch2.bytecode.trackers.torch_values.tensor import SPECIAL_METHODS, TensorVariable
 from minitorch2.bytecode.trackers.torch_values.torch_function import handles
 from minitorch2.graph.fake_tensor import FakeTensor
@@ -265,11 +265,8 @@ def _check_hooks(evaluator: Evaluator, leaf: TensorVariable) -> None:
 
 
 def _hooks(evaluator: Evaluator, leaf: TensorVariable, name: str) -> list[VariableTracker]:
-    """Return the hooks of a tensor from outside, guarded to stay the same."""
-    real = evaluator.capture.input_value(leaf)
-    if real is None or leaf.source is None:
-        return []
-    hooks = evaluator.capture.wrap(getattr(real, name), AttributeSource(leaf.source, name))
+    """Return the hooks of a leaf, those from outside guarded to stay the same."""
+    hooks = hooks_of_leaf(leaf, evaluator, name)
     if _is_none(hooks):
         return []
     return iterate(evaluator, hooks.call_method(evaluator, "values", [], {}))

@@ -1,6 +1,7 @@
-"""``register_hook`` on a tensor that is not a leaf, and other requests for its gradient.
+"""``register_hook``, and other requests for the gradient of a tensor that is not a leaf.
 
-A hook that is a graph becomes a node, which sets it on the tensor that the graph computes::
+A leaf keeps its hooks in a dict: to set one changes an object. On a tensor that is not a leaf, a
+hook that is a graph becomes a node, which sets it on the tensor that the graph computes::
 
     y = f(x); z = g(y); y.register_hook(h)    -->    y = f(x); z = g(y); register_hook[h](y)
 
@@ -23,14 +24,22 @@ from typing import Any, Final, NoReturn, TypeAlias
 import torch
 from torch.utils.hooks import RemovableHandle
 
+from minitorch2.bytecode.guards.sources import AttributeSource
 from minitorch2.bytecode.operators.gradient_hook import GradientHook, remove_hook
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
 from minitorch2.bytecode.trackers.interfaces import Capture, Evaluator, Residual
 from minitorch2.bytecode.trackers.modeled import ModeledVariable
 from minitorch2.bytecode.trackers.observed import ObservedError
+from minitorch2.bytecode.trackers.python_values.constant import NONE
+from minitorch2.bytecode.trackers.python_values.functions import UserFunctionVariable
 from minitorch2.bytecode.trackers.subgraph import new_input, record
 from minitorch2.bytecode.trackers.torch_values.recorded import binders
-from minitorch2.bytecode.trackers.torch_values.tensor import SPECIAL_METHODS, TensorVariable
+from minitorch2.bytecode.trackers.torch_values.tensor import (
+    ATTRIBUTE_SETTERS,
+    SPECIAL_ATTRIBUTES,
+    SPECIAL_METHODS,
+    TensorVariable,
+)
 from minitorch2.bytecode.trackers.torch_values.tensor_names import words
 from minitorch2.errors import UnsupportedError
 from minitorch2.graph.graph_module import GraphModule
@@ -178,10 +187,56 @@ def _content(recorded: Recorded) -> list[object]:
     return [around, [node.target for node in nodes], repr(arguments)]
 
 
+def hooks_of_leaf(leaf: TensorVariable, evaluator: Evaluator, name: str) -> VariableTracker:
+    """Return the dict of the hooks that a leaf has now; None if there is none."""
+    pending, real = evaluator.capture.side_effects.load_attribute(leaf, name), leaf.real(evaluator)
+    if isinstance(pending, VariableTracker):
+        return pending
+    if real is None or leaf.source is None:
+        return NONE
+    return evaluator.capture.wrap(getattr(real, name), AttributeSource(leaf.source, name))
+
+
+def _keep_hooks_of_leaf(name: str) -> None:
+    def write(leaf: TensorVariable, evaluator: Evaluator, value: VariableTracker) -> None:
+        evaluator.capture.side_effects.store_attribute(leaf, name, value)
+
+    ATTRIBUTE_SETTERS[name] = write
+    SPECIAL_ATTRIBUTES[name] = lambda leaf, evaluator: hooks_of_leaf(leaf, evaluator, name)
+
+
+_keep_hooks_of_leaf("_backward_hooks")
+_keep_hooks_of_leaf("_post_accumulate_grad_hooks")
+
+
+def _is_leaf(tensor: TensorVariable, evaluator: Evaluator) -> bool:
+    return tensor.get_attribute(evaluator, "is_leaf").truth(evaluator)
+
+
+def _register_on_leaf(method: Any, evaluator: Evaluator, *args: VariableTracker) -> VariableTracker:
+    body = UserFunctionVariable(method, source=evaluator.capture.reference(method))
+    return body.call(evaluator, args, {})
+
+
+def register_post_accumulate_grad_hook(
+    tensor: TensorVariable, evaluator: Evaluator, hook: VariableTracker
+) -> VariableTracker:
+    """``leaf.register_post_accumulate_grad_hook(hook)``"""
+    if not _is_leaf(tensor, evaluator):
+        unsupported("operator-error", "a hook on accumulation for a tensor that is no leaf")
+    method = torch.Tensor.register_post_accumulate_grad_hook
+    return _register_on_leaf(method, evaluator, tensor, hook)
+
+
 def register_hook(
     tensor: TensorVariable, evaluator: Evaluator, hook: VariableTracker
 ) -> VariableTracker:
-    """``tensor.register_hook(hook)``: a node sets the hook, which is a graph."""
+    """``tensor.register_hook(hook)``: a node sets the hook, which is a graph.
+
+    A leaf keeps its hooks in a dict, so no node is needed.
+    """
+    if _is_leaf(tensor, evaluator):
+        return _register_on_leaf(torch.Tensor.register_hook, evaluator, tensor, hook)
     capture, function = evaluator.capture, tensor.fake.grad_fn
     is_inner = capture.graph is not capture.root or not capture.frame.makes_leaves
     if is_inner or function is None or tensor.source is not None:
@@ -204,6 +259,7 @@ def register_hook(
 
 
 SPECIAL_METHODS["register_hook"] = register_hook
+SPECIAL_METHODS["register_post_accumulate_grad_hook"] = register_post_accumulate_grad_hook
 
 
 def _record_hook(evaluator: Evaluator, tensor: TensorVariable, hook: VariableTracker) -> Recorded:

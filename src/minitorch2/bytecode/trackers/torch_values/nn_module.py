@@ -7,7 +7,7 @@ its class, one for its hooks, and the guards of the attributes that the program 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from types import FunctionType
 from typing import Any, Final
@@ -17,18 +17,20 @@ from torch.nn.modules.lazy import LazyModuleMixin
 
 from minitorch2.bytecode.guards import Check, Guard, KeyAbsent, Name, SourceGuard, Test, id_match
 from minitorch2.bytecode.guards.sources import AttributeSource, ItemSource, Source
+from minitorch2.bytecode.polyfills.torch_functions import next_hook_number
 from minitorch2.bytecode.trackers.base import Arguments, Keywords, VariableTracker, unsupported
 from minitorch2.bytecode.trackers.descriptors import (
     MISSING,
     class_function,
     class_lookup,
 )
-from minitorch2.bytecode.trackers.interfaces import Evaluator
+from minitorch2.bytecode.trackers.interfaces import Evaluator, Residual
 from minitorch2.bytecode.trackers.observed import UninitializedError, raise_observed
 from minitorch2.bytecode.trackers.python_values.constant import ConstantVariable
 from minitorch2.bytecode.trackers.python_values.mapping import DictVariable
 from minitorch2.bytecode.trackers.python_values.objects import ObjectVariable
 from minitorch2.bytecode.trackers.python_values.sequence import ListVariable
+from minitorch2.bytecode.trackers.torch_values.torch_function import handles
 from minitorch2.native.cpython.guard_machine import Op
 
 REGISTRIES: Final = ("_parameters", "_buffers", "_modules")
@@ -82,6 +84,25 @@ class GlobalHooks(Guard):
         return (Test(Op.STATE, hooks_of_all_modules, self.hooks),)
 
 
+class HookNumberVariable(VariableTracker):
+    """The number of a hook that the captured code sets: taken when the program runs."""
+
+    def python_type(self) -> type:
+        return int
+
+    def hash_key(self) -> Hashable:
+        return ("hook", id(self))
+
+    def reconstruct(self, residual: Residual) -> str:
+        return residual.bind(f"{residual.reference(next_hook_number)}()", "number")
+
+
+@handles(next_hook_number)
+def take_number(evaluator: Evaluator) -> VariableTracker:
+    """Return the number of a new hook."""
+    return HookNumberVariable()
+
+
 class ModuleVariable(ObjectVariable):
     """An `nn.Module`."""
 
@@ -110,13 +131,13 @@ class ModuleVariable(ObjectVariable):
 
     def missing_attribute(self, evaluator: Evaluator, name: str) -> VariableTracker:
         """Look it up as ``nn.Module.__getattr__`` does, then by a user's own ``__getattr__``."""
-        if self.value is MISSING:
-            return self._registered(evaluator, name)
-        attributes = self.instance_dict()
-        assert self.source is not None
         changed = self._registered_here(evaluator, name)
         if changed is not None:
             return changed
+        if self.value is MISSING:
+            return self._raise_absent(name)
+        attributes = self.instance_dict()
+        assert self.source is not None
         for registry in REGISTRIES:
             entries = attributes.get(registry, {})
             if isinstance(entries, dict) and name in entries:
@@ -133,28 +154,20 @@ class ModuleVariable(ObjectVariable):
     def _registered_here(self, evaluator: Evaluator, name: str) -> VariableTracker | None:
         """Return the value that the captured code itself has put into a module's registry."""
         for registry in REGISTRIES:
-            source = self.attribute_source(registry)
-            entries = evaluator.capture.known(source)
-            if isinstance(entries, DictVariable) and evaluator.capture.side_effects.changes(
-                entries
-            ):
-                found = entries.lookup_name(name)
-                if found is not None:
-                    return found
-        return None
-
-    def _registered(self, evaluator: Evaluator, name: str) -> VariableTracker:
-        """Return the value that a module made by the captured code registers under a name."""
-        for registry in REGISTRIES:
-            entries = self._pending_dict(evaluator, registry)
+            entries = self._changed_dict(evaluator, registry)
             found = None if entries is None else entries.lookup_name(name)
             if found is not None:
                 return found
-        return self._raise_absent(name)
+        return None
 
-    def _pending_dict(self, evaluator: Evaluator, name: str) -> DictVariable | None:
-        pending = evaluator.capture.side_effects.load_attribute(self, name)
-        return pending if isinstance(pending, DictVariable) else None
+    def _changed_dict(self, evaluator: Evaluator, name: str) -> DictVariable | None:
+        """Return a registry or dict of hooks that the captured code has made or changed."""
+        effects = evaluator.capture.side_effects
+        found = effects.load_attribute(self, name)
+        if found is None and self.source is not None:
+            known = evaluator.capture.known(self.attribute_source(name))
+            found = known if known is not None and effects.changes(known) else None
+        return found if isinstance(found, DictVariable) else None
 
     def call(self, evaluator: Evaluator, args: Arguments, kwargs: Keywords) -> VariableTracker:
         found_in, custom = class_lookup(self.cls, "__call__")
@@ -164,32 +177,27 @@ class ModuleVariable(ObjectVariable):
         place = AttributeSource(evaluator.capture.reference(torch.nn.Module), "__call__")
         evaluator.capture.add_guard(id_match(place, custom, evaluator.source_line()))
         evaluator.capture.add_guard(GlobalHooks(hooks_of_all_modules()))
-        if self.value is MISSING:
-            if self._hooked(evaluator) or hooks_of_all_modules():
-                unsupported("module-hooks", "hooks on a module made by the captured code")
-            return self.get_attribute(evaluator, "forward").call(evaluator, args, kwargs)
         if isinstance(self.value, LazyModuleMixin) and self.value.has_uninitialized_params():
             raise UninitializedError
-        if self._has_hooks():
+        if self._has_hooks(evaluator):
             found_in, implementation = class_lookup(self.cls, "_call_impl")
             function = class_function(evaluator, found_in, "_call_impl", implementation)
             return function.call(evaluator, [self, *args], kwargs)
-        if self.value._compiled_call_impl is not None:
-            unsupported("compiled-module", "a module that was compiled with torch.compile")
-        assert self.source is not None
-        self.guards |= {
-            evaluator.capture.add_guard(NoHooks(self.source, user_line=evaluator.source_line()))
-        }
+        if self.source is not None:
+            if self.value._compiled_call_impl is not None:
+                unsupported("compiled-module", "a module that was compiled with torch.compile")
+            guard = NoHooks(self.source, user_line=evaluator.source_line())
+            self.guards |= {evaluator.capture.add_guard(guard)}
         return self.get_attribute(evaluator, "forward").call(evaluator, args, kwargs)
 
-    def _hooked(self, evaluator: Evaluator) -> bool:
-        """Return whether hooks were set on a module made by the captured code."""
-        dicts = [self._pending_dict(evaluator, hook) for hook in HOOKS]
-        return any(entries is not None and entries.entries for entries in dicts)
-
-    def _has_hooks(self) -> bool:
+    def _has_hooks(self, evaluator: Evaluator) -> bool:
+        """Return whether the module has hooks now, the captured code's own among them."""
+        dicts = {hook: self._changed_dict(evaluator, hook) for hook in HOOKS}
         attributes = self.instance_dict()
-        return any(attributes.get(hook) for hook in HOOKS) or bool(hooks_of_all_modules())
+        return bool(hooks_of_all_modules()) or any(
+            bool(attributes.get(hook) if entries is None else entries.entries)
+            for hook, entries in dicts.items()
+        )
 
     def set_attribute(self, evaluator: Evaluator, name: str, value: VariableTracker) -> None:
         if (id(self.value), name) in evaluator.capture.replaced:

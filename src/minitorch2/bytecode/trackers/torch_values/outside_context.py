@@ -22,9 +22,6 @@ OUTSIDE_CONTEXTS: Final[tuple[type, ...]] = (
     torch.inference_mode,
     torch.autograd.graph.saved_tensors_hooks,
     torch.autograd.graph.save_on_cpu,
-    torch.autograd.set_detect_anomaly,
-    torch.autograd.detect_anomaly,
-    torch.autograd.grad_mode.set_multithreading_enabled,
     torch.autograd.profiler.profile,
     torch.profiler.profile,
 )

@@ -47,7 +47,7 @@ KNOWN_READS: Final = words(
 """The methods that are answered for a scalar whose value is known."""
 
 IMPURE_METHODS: Final = words(
-    "backward register_post_accumulate_grad_hook retain_grad requires_grad_ set_"
+    "backward retain_grad requires_grad_ set_"
     " share_memory_ storage apply_ map_ map2_ pin_memory"
     " record_stream __reduce_ex__ __deepcopy__ __dlpack__ refine_names detach_ set_data"
     " to_sparse to_sparse_coo to_sparse_csr to_sparse_csc to_sparse_bsr to_sparse_bsc to_mkldnn"

@@ -398,7 +398,7 @@ def _within(
     return NONE
 
 
-@handles(torch.set_default_device, torch.use_deterministic_algorithms)
+@handles(torch.set_default_device)
 def global_setting(evaluator: Evaluator, *args: Any, **kwargs: Any) -> VariableTracker:
     """Break the graph at settings of the process that operators depend on."""
     return unsupported("torch-context", "a global setting of PyTorch is changed")
