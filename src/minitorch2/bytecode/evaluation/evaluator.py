@@ -34,6 +34,7 @@ from minitorch2.bytecode.trackers.python_values.coroutine import (
 )
 from minitorch2.bytecode.trackers.python_values.exceptions import exception_of
 from minitorch2.bytecode.trackers.python_values.generator import GeneratorVariable
+from minitorch2.bytecode.trackers.rules import registers
 from minitorch2.errors import UnsupportedError
 from minitorch2.graph.node import SourceLine
 
@@ -52,16 +53,8 @@ SUSPENDED: Final[dict[int, Callable[[Evaluator], VariableTracker]]] = {
 HANDLERS: dict[str, Handler] = {}
 """The handler of each canonical instruction, by its name."""
 
-
-def handles(*opnames: str) -> Callable[[Handler], Handler]:
-    """Register a function as the handler of some instructions."""
-
-    def register(handler: Handler) -> Handler:
-        for opname in opnames:
-            HANDLERS[opname] = handler
-        return handler
-
-    return register
+handles: Final = registers(HANDLERS)
+"""Register a function as the handler of some instructions."""
 
 
 class SymbolicEvaluator:

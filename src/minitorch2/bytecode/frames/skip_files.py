@@ -42,6 +42,7 @@ INLINED_TORCH = (
     "amp/autocast_mode.py",
     "amp/grad_scaler.py",
     "autograd/anomaly_mode.py",
+    "autograd/forward_ad.py",
     "autograd/grad_mode.py",
     "backends/",
     "distributed/__init__.py",

@@ -132,24 +132,14 @@ def grad(func: Any, argnums: Any, has_aux: Any, /, *args: Any, **kwargs: Any) ->
 
 def grad_and_value(func: Any, argnums: Any, has_aux: Any, /, *args: Any, **kwargs: Any) -> Any:
     """``torch.func.grad_and_value(func, ...)(*args, **kwargs)``"""
-    leaves, structure = pytree.tree_flatten(args)
-    places = _places(argnums, args)
-    tensors = _Tensors(leaves, _flat_places(places))
 
-    def body(*values: torch.Tensor) -> tuple[list[torch.Tensor], Any]:
-        results, form, count = _split(
-            func(*tensors.arguments(values, structure), **kwargs), has_aux
-        )
-        if count != 1:
-            refuse("gradients of a function whose result is no tensor")
-        return results, form
+    def options(count: int) -> dict[str, Any]:
+        return {} if count == 1 else refuse("gradients of a function whose result is no tensor")
 
-    def options(form: Any) -> dict[str, Any]:
-        return {"argnums": tensors.argnums}
-
-    results, form = transformed("grad", body, tensors.values, tensors.argnums, [], options)
-    count = len(tensors.argnums)
-    return _like(places, results[:count]), pytree.tree_unflatten(results[count:], form)
+    width, places, results, form, _ = _derived(
+        "grad", func, argnums, has_aux, options, args, kwargs
+    )
+    return _like(places, results[:width]), pytree.tree_unflatten(results[width:], form)
 
 
 def jacrev(
@@ -169,6 +159,27 @@ def jacfwd(
 def _jacobian(
     kind: str, func: Any, argnums: Any, has_aux: Any, more: dict[str, Any], args: Any, kwargs: Any
 ) -> Any:
+    def options(count: int) -> dict[str, Any]:
+        return {"outputs": count, "options": more}
+
+    width, places, results, form, count = _derived(
+        kind, func, argnums, has_aux, options, args, kwargs
+    )
+    rows = [_like(places, results[i * width : (i + 1) * width]) for i in range(count)]
+    return pytree.tree_unflatten([*rows, *results[count * width :]], form)
+
+
+def _derived(
+    kind: str,
+    func: Any,
+    argnums: Any,
+    has_aux: Any,
+    options: Callable[[int], dict[str, Any]],
+    args: Any,
+    kwargs: Any,
+) -> tuple[int, Any, list[Any], Any, int]:
+    """Return the number and the places of the tensors that a transform derives in, its results,
+    their form, and how many of them are no auxiliary ones; `options` is told this number."""
     leaves, structure = pytree.tree_flatten(args)
     places = _places(argnums, args)
     tensors = _Tensors(leaves, _flat_places(places))
@@ -179,14 +190,12 @@ def _jacobian(
         )
         return results, (form, count)
 
-    def options(found: Any) -> dict[str, Any]:
-        return {"argnums": tensors.argnums, "outputs": found[1], "options": more}
+    def all_options(found: Any) -> dict[str, Any]:
+        return {"argnums": tensors.argnums, **options(found[1])}
 
-    own = tensors.argnums if kind == "jacrev" else ()
-    results, (form, count) = transformed(kind, body, tensors.values, own, [], options)
-    width = len(tensors.argnums)
-    rows = [_like(places, results[i * width : (i + 1) * width]) for i in range(count)]
-    return pytree.tree_unflatten([*rows, *results[count * width :]], form)
+    own = () if kind == "jacfwd" else tensors.argnums
+    results, (form, count) = transformed(kind, body, tensors.values, own, [], all_options)
+    return len(tensors.argnums), places, results, form, count
 
 
 def hessian(func: Any, argnums: Any, /, *args: Any, **kwargs: Any) -> Any:

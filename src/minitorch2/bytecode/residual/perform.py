@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
+from typing import Final
 
 from minitorch2.bytecode.evaluation.handlers.calls import take_call
 from minitorch2.bytecode.evaluation.handlers.imports import imported_name
@@ -19,22 +20,15 @@ from minitorch2.bytecode.machine.instruction import Instruction
 from minitorch2.bytecode.trackers.interfaces import Evaluator, Residual
 from minitorch2.bytecode.trackers.null import NULL
 from minitorch2.bytecode.trackers.residual_value import ResidualVariable
+from minitorch2.bytecode.trackers.rules import registers
 
 Performer = Callable[[Evaluator, Residual, Instruction], None]
 
 PERFORMERS: dict[str, Performer] = {}
 """The function by which residual code performs an instruction, by the instruction's name."""
 
-
-def performs(*opnames: str) -> Callable[[Performer], Performer]:
-    """Register how residual code performs some instructions."""
-
-    def register(performer: Performer) -> Performer:
-        for opname in opnames:
-            PERFORMERS[opname] = performer
-        return performer
-
-    return register
+performs: Final = registers(PERFORMERS)
+"""Register how residual code performs some instructions."""
 
 
 def do(residual: Residual, statement: str) -> None:

@@ -8,12 +8,27 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
 
 from minitorch2.bytecode.trackers.base import Arguments, VariableTracker, unsupported
 from minitorch2.bytecode.trackers.interfaces import Evaluator
 from minitorch2.bytecode.trackers.observed import ObservedError, raise_as_observed
 
 Rule = Callable[..., VariableTracker | None]
+K, F = TypeVar("K"), TypeVar("F")
+
+
+def registers(table: dict[K, F]) -> Callable[..., Callable[[F], F]]:
+    """Return ``register(*keys)``, a decorator that enters a function in a table."""
+
+    def register(*keys: K) -> Callable[[F], F]:
+        def enter(function: F) -> F:
+            table.update(dict.fromkeys(keys, function))
+            return function
+
+        return enter
+
+    return register
 
 
 def apply_rule(

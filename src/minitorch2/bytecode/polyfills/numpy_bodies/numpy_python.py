@@ -23,11 +23,6 @@ class ErrorState:
         pass
 
 
-def errstate(**kwargs: Any) -> ErrorState:
-    """``numpy.errstate(**kwargs)``"""
-    return ErrorState(**kwargs)
-
-
 class ArrayConverter:
     """The object with which NumPy's Python converts its arguments to arrays."""
 
@@ -59,8 +54,3 @@ class ArrayConverter:
 
 
 CONVERTER: Final = np._core._multiarray_umath._array_converter  # type: ignore[attr-defined]
-
-
-def array_converter(*args: Any) -> ArrayConverter:
-    """``numpy._core._multiarray_umath._array_converter``"""
-    return ArrayConverter(*args)

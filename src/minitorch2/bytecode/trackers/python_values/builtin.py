@@ -17,28 +17,20 @@ import string
 import sys
 import textwrap
 import types
-from collections.abc import Callable
 from typing import Any, Final
 
 from minitorch2.bytecode.trackers.base import Arguments, Keywords, VariableTracker, unsupported
 from minitorch2.bytecode.trackers.interfaces import Evaluator, Residual
 from minitorch2.bytecode.trackers.known import KnownObjectVariable
 from minitorch2.bytecode.trackers.python_values.constant import ConstantVariable, fold, literal
-from minitorch2.bytecode.trackers.rules import Rule, apply_rule
+from minitorch2.bytecode.trackers.rules import Rule, apply_rule, registers
 from minitorch2.bytecode.trackers.torch_values.symbolic import compute
 
 BUILTINS: Final[dict[Any, Rule]] = {}
 """Built-in functions that have a rule: (evaluator, *args, **kwargs) -> outcome, None for None."""
 
-
-def models(*functions: Any) -> Callable[[Rule], Rule]:
-    """Register the rule of some built-in functions."""
-
-    def register(rule: Rule) -> Rule:
-        BUILTINS.update(dict.fromkeys(functions, rule))
-        return rule
-
-    return register
+models: Final = registers(BUILTINS)
+"""Register the rule of some built-in functions."""
 
 
 def _functions_of(*modules: types.ModuleType) -> set[Any]:

@@ -53,7 +53,7 @@ from minitorch2.bytecode.trackers.python_values.sequence import (
     TupleVariable,
 )
 from minitorch2.bytecode.trackers.python_values.thread_local import ThreadLocalVariable
-from minitorch2.bytecode.trackers.rules import apply_rule, raise_real
+from minitorch2.bytecode.trackers.rules import apply_rule, raise_real, registers
 from minitorch2.bytecode.trackers.torch_values.nn_module import ModuleVariable
 from minitorch2.bytecode.trackers.torch_values.tensor import TensorVariable
 from minitorch2.bytecode.trackers.torch_values.tensor_names import words
@@ -76,15 +76,8 @@ CLASS_METHODS: Final[dict[tuple[type, str], Constructor]] = {}
 NEW: Final[dict[type, Constructor]] = {}
 """Classes whose ``__new__`` has a rule: (evaluator, class, arguments, keywords) -> outcome."""
 
-
-def constructs(*classes: type) -> Callable[[Constructor], Constructor]:
-    """Register the rule of a class's call."""
-
-    def register(rule: Constructor) -> Constructor:
-        CONSTRUCTORS.update(dict.fromkeys(classes, rule))
-        return rule
-
-    return register
+constructs: Final = registers(CONSTRUCTORS)
+"""Register the rule of a class's call."""
 
 
 _DESCRIPTIVE: Final = words("__name__ __qualname__ __module__ __doc__ __annotations__")

@@ -10,38 +10,11 @@ from __future__ import annotations
 from torch.autograd import forward_ad
 
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
-from minitorch2.bytecode.trackers.interfaces import Evaluator, Residual
-from minitorch2.bytecode.trackers.modeled import ModeledVariable
-from minitorch2.bytecode.trackers.python_values.classes import constructs
+from minitorch2.bytecode.trackers.interfaces import Evaluator
 from minitorch2.bytecode.trackers.python_values.constant import NONE
 from minitorch2.bytecode.trackers.python_values.sequence import NamedTupleVariable
 from minitorch2.bytecode.trackers.torch_values.torch_function import handles
 from minitorch2.graph.transforms import unpacked
-
-
-class DualLevelVariable(ModeledVariable):
-    """``forward_ad.dual_level()``"""
-
-    def python_type(self) -> type:
-        return forward_ad.dual_level
-
-    def truth(self, evaluator: Evaluator) -> bool:
-        return True
-
-    def py___enter__(self, evaluator: Evaluator) -> VariableTracker:
-        return enter_level(evaluator)
-
-    def py___exit__(self, evaluator: Evaluator, *exception: VariableTracker) -> VariableTracker:
-        return exit_level(evaluator)
-
-    def reconstruct(self, residual: Residual) -> str:
-        return f"{residual.reference(forward_ad.dual_level)}()"
-
-
-@constructs(forward_ad.dual_level)
-def make_level(evaluator: Evaluator) -> VariableTracker:
-    """``forward_ad.dual_level()``"""
-    return DualLevelVariable()
 
 
 @handles(forward_ad.enter_dual_level)

@@ -28,6 +28,7 @@ from minitorch2.bytecode.trackers.python_values.constant import (
     literal,
 )
 from minitorch2.bytecode.trackers.python_values.sequence import ListVariable
+from minitorch2.bytecode.trackers.rules import registers
 from minitorch2.bytecode.trackers.torch_values.overriding import overridden
 from minitorch2.bytecode.trackers.torch_values.symbolic import SymbolicNumberVariable, compute
 from minitorch2.bytecode.trackers.torch_values.tensor import TensorVariable
@@ -124,15 +125,8 @@ _SCRIPTING: Final = {"is_tracing", "is_scripting", "is_tracing_or_scripting"}
 HANDLERS: Final[dict[Any, Handler]] = {}
 """Functions with a rule of their own."""
 
-
-def handles(*functions: Any) -> Callable[[Handler], Handler]:
-    """Register the rule of some functions: (evaluator, *args, **kwargs) -> outcome."""
-
-    def register(handler: Handler) -> Handler:
-        HANDLERS.update(dict.fromkeys(functions, handler))
-        return handler
-
-    return register
+handles: Final = registers(HANDLERS)
+"""Register the rule of some functions: (evaluator, *args, **kwargs) -> outcome."""
 
 
 def inlines(function: Any, body: Any) -> None:
