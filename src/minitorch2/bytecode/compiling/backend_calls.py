@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import torch
 
-from minitorch2.bytecode.guards.settings import get_anomaly, set_anomaly
+from minitorch2.bytecode.guards.settings import set_anomaly
 from minitorch2.errors import (
     BackendError,
     CheckError,
@@ -48,8 +48,8 @@ def call_backend(backend: Backend, module: GraphModule, inputs: list[Any]) -> Ca
     Raises:
         MinitorchError: the backend failed; a BackendError unless it raises a MinitorchError itself.
     """
-    anomaly = get_anomaly()
-    torch.set_anomaly_enabled(False)  # the gradients of a compilation have no data
+    anomaly = torch.is_anomaly_enabled()
+    set_anomaly(False)  # the gradients of a compilation have no data
     try:
         run = backend(module, inputs)
     except MinitorchError as error:

@@ -54,21 +54,22 @@ OF_OPERATORS: Final[dict[Callable[..., Any], Callable[..., Any]]] = {
 """What operators ask for when they run, by the function that writes."""
 
 
-def set_anomaly(state: tuple[bool, bool]) -> None:
-    """Set whether autograd looks for errors, and whether NaN is one."""
-    torch.set_anomaly_enabled(*state)
+def set_anomaly(enabled: bool) -> None:
+    """Set whether autograd looks for errors."""
+    torch.set_anomaly_enabled(enabled, torch.is_anomaly_check_nan_enabled())
 
 
-def get_anomaly() -> tuple[bool, bool]:
-    """Return whether autograd looks for errors, and whether NaN is one."""
-    return torch.is_anomaly_enabled(), torch.is_anomaly_check_nan_enabled()
+def set_anomaly_of_nan(enabled: bool) -> None:
+    """Set whether NaN is an error where autograd looks for errors."""
+    torch.set_anomaly_enabled(torch.is_anomaly_enabled(), enabled)
 
 
 READERS: Final[dict[Callable[..., Any], Callable[..., Any]]] = {
     torch.set_default_dtype: torch.get_default_dtype,
     torch._C._set_multithreading_enabled: torch._C._is_multithreading_enabled,
     torch.set_deterministic_debug_mode: torch.get_deterministic_debug_mode,
-    set_anomaly: get_anomaly,
+    set_anomaly: torch.is_anomaly_enabled,
+    set_anomaly_of_nan: torch.is_anomaly_check_nan_enabled,
     **_in_torch(["fp32_precision_getter fp32_precision_setter"]),
     **OF_OPERATORS,
 }

@@ -95,8 +95,6 @@ POLYFILLS: Final[dict[Any, Callable[..., Any]]] = {
     torch.utils.hooks.RemovableHandle.__init__: torch_functions.make_handle,
     torch.use_deterministic_algorithms: torch_functions.use_deterministic_algorithms,
     torch.set_anomaly_enabled: torch_functions.set_anomaly_enabled,
-    torch.is_anomaly_enabled: torch_functions.is_anomaly_enabled,
-    torch.is_anomaly_check_nan_enabled: torch_functions.is_anomaly_check_nan_enabled,
     torch._C._infer_size: torch_functions.infer_size,
     type(constraints.symmetric).check: torch_functions.is_symmetric,
     type(constraints.positive_definite).check: torch_functions.is_positive_definite,

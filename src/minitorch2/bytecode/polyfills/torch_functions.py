@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch.utils.hooks import RemovableHandle
 
-from minitorch2.bytecode.guards.settings import get_anomaly, set_anomaly
+from minitorch2.bytecode.guards.settings import set_anomaly, set_anomaly_of_nan
 
 
 def cov(input: Any, *, correction: int = 1, fweights: Any = None, aweights: Any = None) -> Any:
@@ -74,18 +74,9 @@ def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None
 
 
 def set_anomaly_enabled(enabled: bool, check_nan: bool = True) -> None:
-    """``torch.set_anomaly_enabled``, as one setting"""
-    set_anomaly((enabled, check_nan))
-
-
-def is_anomaly_enabled() -> bool:
-    """``torch.is_anomaly_enabled``, as a part of one setting"""
-    return get_anomaly()[0]
-
-
-def is_anomaly_check_nan_enabled() -> bool:
-    """``torch.is_anomaly_check_nan_enabled``, as a part of one setting"""
-    return get_anomaly()[1]
+    """``torch.set_anomaly_enabled``, as two settings"""
+    set_anomaly(enabled)
+    set_anomaly_of_nan(check_nan)
 
 
 def next_hook_number() -> int:
