@@ -53,7 +53,7 @@ SUSPENDED: Final[dict[int, Callable[[Evaluator], VariableTracker]]] = {
 HANDLERS: dict[str, Handler] = {}
 """The handler of each canonical instruction, by its name."""
 
-handles: Final = registers(HANDLERS)
+handles: Final[Callable[..., Callable[[Handler], Handler]]] = registers(HANDLERS)
 """Register a function as the handler of some instructions."""
 
 

@@ -27,7 +27,7 @@ Performer = Callable[[Evaluator, Residual, Instruction], None]
 PERFORMERS: dict[str, Performer] = {}
 """The function by which residual code performs an instruction, by the instruction's name."""
 
-performs: Final = registers(PERFORMERS)
+performs: Final[Callable[..., Callable[[Performer], Performer]]] = registers(PERFORMERS)
 """Register how residual code performs some instructions."""
 
 

@@ -17,6 +17,7 @@ import string
 import sys
 import textwrap
 import types
+from collections.abc import Callable
 from typing import Any, Final
 
 from minitorch2.bytecode.trackers.base import Arguments, Keywords, VariableTracker, unsupported
@@ -29,7 +30,7 @@ from minitorch2.bytecode.trackers.torch_values.symbolic import compute
 BUILTINS: Final[dict[Any, Rule]] = {}
 """Built-in functions that have a rule: (evaluator, *args, **kwargs) -> outcome, None for None."""
 
-models: Final = registers(BUILTINS)
+models: Final[Callable[..., Callable[[Rule], Rule]]] = registers(BUILTINS)
 """Register the rule of some built-in functions."""
 
 

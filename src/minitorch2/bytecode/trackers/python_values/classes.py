@@ -76,7 +76,7 @@ CLASS_METHODS: Final[dict[tuple[type, str], Constructor]] = {}
 NEW: Final[dict[type, Constructor]] = {}
 """Classes whose ``__new__`` has a rule: (evaluator, class, arguments, keywords) -> outcome."""
 
-constructs: Final = registers(CONSTRUCTORS)
+constructs: Final[Callable[..., Callable[[Constructor], Constructor]]] = registers(CONSTRUCTORS)
 """Register the rule of a class's call."""
 
 

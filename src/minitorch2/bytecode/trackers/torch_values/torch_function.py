@@ -125,7 +125,7 @@ _SCRIPTING: Final = {"is_tracing", "is_scripting", "is_tracing_or_scripting"}
 HANDLERS: Final[dict[Any, Handler]] = {}
 """Functions with a rule of their own."""
 
-handles: Final = registers(HANDLERS)
+handles: Final[Callable[..., Callable[[Handler], Handler]]] = registers(HANDLERS)
 """Register the rule of some functions: (evaluator, *args, **kwargs) -> outcome."""
 
 
