@@ -15,7 +15,8 @@ from minitorch2.bytecode.trackers.interfaces import Evaluator
 from minitorch2.bytecode.trackers.observed import ObservedError, raise_as_observed
 
 Rule = Callable[..., VariableTracker | None]
-K, F = TypeVar("K"), TypeVar("F")
+K = TypeVar("K")
+F = TypeVar("F")
 
 
 def registers(table: dict[K, F]) -> Callable[..., Callable[[F], F]]:
