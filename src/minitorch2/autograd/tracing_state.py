@@ -11,8 +11,9 @@ from torch._dispatch.python import enable_python_dispatcher
 
 @contextmanager
 def tracing_state(autocast: bool, symbolic: bool) -> Iterator[None]:
-    """Keep the caller's grad mode whatever the program sets; no autocast cache of fake tensors.
+    """Keep the caller's grad mode and autocast cache whatever the program sets.
 
+    The cache holds the first cast of a leaf, also for a region of another dtype inside.
     With ``symbolic`` sizes, composite operators run in their Python form: the C++ form of some
     (``matmul`` before torch 2.13) asks for sizes that are plain integers.
     """
@@ -23,7 +24,6 @@ def tracing_state(autocast: bool, symbolic: bool) -> Iterator[None]:
                 stack.enter_context(torch.autocast(device, enabled=False))
         if symbolic:
             stack.enter_context(enable_python_dispatcher())
-        torch.set_autocast_cache_enabled(False)
         try:
             yield
         finally:

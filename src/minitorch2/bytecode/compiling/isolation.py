@@ -34,6 +34,12 @@ _WITHOUT_PLACE = {
 }
 
 
+def _autocast_depth() -> int:
+    """Return the number of regions of autocast; the cache of casts lives as long as the last."""
+    torch.autocast_increment_nesting()
+    return torch.autocast_decrement_nesting()
+
+
 @dataclass(frozen=True, slots=True)
 class ThreadState:
     """The parts of PyTorch's state of this thread that a compilation changes while it works."""
@@ -42,6 +48,7 @@ class ThreadState:
     dispatch_modes: int
     function_modes: int
     autocasts: tuple[tuple[bool, torch.dtype], ...]
+    autocast_cache: tuple[bool, int]
     forward_level: int
     settings: tuple[tuple[Place, object], ...]
 
@@ -53,6 +60,7 @@ class ThreadState:
             torch._C._len_torch_dispatch_stack(),
             torch._C._len_torch_function_stack(),
             tuple((torch.is_autocast_enabled(d), torch.get_autocast_dtype(d)) for d in _DEVICES),
+            (torch.is_autocast_cache_enabled(), _autocast_depth()),
             forward_ad._current_level,
             tuple(((write, ()), read()) for write, read in _WITHOUT_PLACE.items()),
         )
@@ -69,6 +77,11 @@ class ThreadState:
         for device, (enabled, dtype) in zip(_DEVICES, self.autocasts, strict=True):
             torch.set_autocast_enabled(device, enabled)
             torch.set_autocast_dtype(device, dtype)
+        cached, depth = self.autocast_cache
+        torch.set_autocast_cache_enabled(cached)
+        while _autocast_depth() > depth:
+            if torch.autocast_decrement_nesting() == 0:
+                torch.clear_autocast_cache()
         restore(self.settings)
 
 
