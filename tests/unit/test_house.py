@@ -12,6 +12,7 @@ import networkx
 import pytest
 
 import minitorch2
+from lint import budget
 
 SOURCE = Path(minitorch2.__file__).parent
 ROOT = Path(__file__).parents[2]
@@ -53,43 +54,49 @@ def is_below(module: str, package: str) -> bool:
     return module == package or module.startswith(package + ".")
 
 
-@pytest.mark.parametrize("path", FILES, ids=name)
-def test_nothing_reimplemented_is_imported(path):
-    tree = ast.parse(path.read_text())
-    floor = path.relative_to(SOURCE).parts[0]
-    used = imported_modules(tree) | attribute_paths(tree)
-    broken = {
-        module
-        for module in used
+VAGUE = re.compile(r"\b(utils?|helpers?|misc)\b")
+TREES = {path: ast.parse(path.read_text()) for path in FILES}
+
+
+def floor_of(path: Path) -> str:
+    return path.relative_to(SOURCE).parts[0]
+
+
+def test_nothing_reimplemented_is_imported():
+    assert not [
+        f"{name(path)}: {module}"
+        for path, tree in TREES.items()
+        for module in imported_modules(tree) | attribute_paths(tree)
         for package in FORBIDDEN
-        if is_below(module, package) and EXEMPT.get(package) != floor
-    }
-    assert not broken
+        if is_below(module, package) and EXEMPT.get(package) != floor_of(path)
+    ]
 
 
-@pytest.mark.parametrize("path", FILES, ids=name)
-def test_only_the_demo_calls_the_peer(path):
-    called = "torch.compile" in attribute_paths(ast.parse(path.read_text()))
-    assert not called or path.relative_to(SOURCE).parts[0] == "demo"
+def test_only_the_demo_calls_the_peer():
+    callers = [path for path, tree in TREES.items() if "torch.compile" in attribute_paths(tree)]
+    assert {floor_of(path) for path in callers} <= {"demo"}
 
 
-@pytest.mark.parametrize("path", FILES, ids=name)
-def test_imports_inside_functions_have_a_written_reason(path):
-    text = path.read_text()
-    lines = text.splitlines()
-    functions = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
-    local = {
-        inner.lineno
-        for node in ast.walk(ast.parse(text))
-        if isinstance(node, functions)
-        for inner in ast.walk(node)
-        if isinstance(inner, ast.Import | ast.ImportFrom)
-    }
-    for number in local:
-        reason = lines[number - 2].strip().startswith("#") or re.search(
-            r"#(?! noqa: \w+$).*\w", lines[number - 1]
-        )
-        assert reason, f"{name(path)}:{number}: {lines[number - 1].strip()}"
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+REASON = re.compile(r"#(?! noqa: \w+$).*\w")
+
+
+def imports_inside_functions(tree: ast.AST) -> set[int]:
+    """The lines of a file's imports that are not at the top."""
+    functions = [node for node in ast.walk(tree) if isinstance(node, FUNCTIONS)]
+    inside = [node for function in functions for node in ast.walk(function)]
+    return {node.lineno for node in inside if isinstance(node, ast.Import | ast.ImportFrom)}
+
+
+def test_imports_inside_functions_have_a_written_reason():
+    without = []
+    for path, tree in TREES.items():
+        lines = path.read_text().splitlines()
+        for number in imports_inside_functions(tree):
+            above, line = lines[number - 2].strip(), lines[number - 1]
+            if not above.startswith("#") and not REASON.search(line):
+                without.append(f"{name(path)}:{number}: {line.strip()}")
+    assert not without
 
 
 def import_circles() -> list[set[str]]:
@@ -101,7 +108,7 @@ def import_circles() -> list[set[str]]:
     modules = {module.removesuffix(".__init__"): path for module, path in modules.items()}
     graph = networkx.DiGraph()
     for module, path in modules.items():
-        imported = imported_modules(ast.parse(path.read_text())) & set(modules)
+        imported = imported_modules(TREES[path]) & set(modules)
         packages = {name.rpartition(".")[0] for name in imported}  # `from package import module`
         graph.add_edges_from((module, name) for name in imported - packages)
     circles = networkx.strongly_connected_components(graph)
@@ -116,22 +123,25 @@ def test_no_modules_of_script_import_each_other():
     assert not [c for c in import_circles() if any("minitorch2.script" in name for name in c)]
 
 
-@pytest.mark.parametrize("path", FILES, ids=name)
-def test_no_vague_names(path):
-    assert not re.search(r"\b(utils?|helpers?|misc)\b", path.stem)
+def test_no_vague_names():
+    assert not [name(path) for path in FILES if VAGUE.search(path.stem)]
 
 
-@pytest.mark.parametrize("path", FILES, ids=name)
-def test_files_stay_short(path):
-    assert len(path.read_text().splitlines()) <= 600
+def test_files_stay_short():
+    assert not [name(path) for path in FILES if len(path.read_text().splitlines()) > 600]
 
 
-@pytest.mark.parametrize("path", FILES, ids=name)
-def test_only_programs_print(path):
-    if path.name == "__main__.py" or path.relative_to(SOURCE).parts[0] == "demo":
-        return
-    calls = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call)]
-    assert not [call for call in calls if ast.unparse(call.func) == "print"]
+def test_the_lines_of_all_floors_stay_within_the_budget():
+    assert budget.main() == 0
+
+
+def test_only_programs_print():
+    printing = []
+    for path, tree in TREES.items():
+        calls = [ast.unparse(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)]
+        if "print" in calls and path.name != "__main__.py" and floor_of(path) != "demo":
+            printing.append(name(path))
+    assert not printing
 
 
 @pytest.mark.parametrize("floor", FLOORS, ids=name)
