@@ -1,22 +1,31 @@
 """Counts the programs that compile as scripts and are right, and why others do not.
 
-A program is a function of torch.nn.functional, which only has to compile, or a model that the zoo
-of benchmarks or an installed package makes: its script must give eager's results, gradients and
-buffers, and an archive of it that torch.jit reads must give its results again.
+A program is a function of torch.nn.functional, which only has to compile, a module of torch.nn or a
+model of timm. The script of a module must give eager's results, gradients and buffers, and an
+archive of it that torch.jit reads must give its results again. The script of a model, in evaluation
+mode, must give eager's results.
 
 python -m tests.script_survey                       functions and modules of torch.nn
 python -m tests.script_survey vision                the models of timm, if it is installed
+python -m tests.script_survey vision --every 2      every second one of them
 python -m tests.script_survey modules LSTM GRU      the whole error of each program named
+
+Each program has a process of its own, and is refused after `LIMIT` seconds.
 """
 
+import argparse
 import inspect
 import io
+import multiprocessing
+import re
 import sys
 import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import partial
 from importlib import import_module
+from itertools import islice
+from time import perf_counter
 from types import ModuleType
 
 import torch
@@ -37,6 +46,23 @@ SEEDS = (1, 2, 1)
 """The first call is profiled, the second one runs the plan that was made of it."""
 
 SIDE, CHANNELS = 64, 3
+SMALL = (
+    "zepto",
+    "atto",
+    "femto",
+    "pico",
+    "nano",
+    "micro",
+    "xxs",
+    "xs",
+    "xxtiny",
+    "tiny",
+    "mini",
+    "small",
+)
+"""Words of models' names, the smallest first."""
+LIMIT = 90
+"""Seconds of one program."""
 
 
 class WrongError(Exception):
@@ -70,15 +96,22 @@ def modules() -> Iterator[tuple[str, Check]]:
 
 
 def vision() -> Iterator[tuple[str, Check]]:
-    """The smallest model of each architecture that timm has, with random weights."""
+    """A small model of each architecture that timm has, with random weights."""
     for part in ("_meta_registrations", "_autograd_registrations"):
         # They need operators that may not load here, and that no classifier calls.
         sys.modules.setdefault(f"torchvision.{part}", ModuleType(part))
     timm = import_module("timm")
     for family in timm.list_modules():
-        name = min(timm.list_models(module=family), key=lambda name: (len(name), name), default="")
+        name = min(timm.list_models(module=family), key=size_of, default="")
         if name:
-            yield name, partial(check_model, vision_program(timm, name))
+            yield name, partial(check_forward, vision_program(timm, name))
+
+
+def size_of(name: str) -> tuple[int, int, str]:
+    """Return a key that is smaller for the names of smaller models."""
+    words = re.split(r"[_\d]+", name)
+    place = next((k for k, small in enumerate(SMALL) if small in words), len(SMALL))
+    return place, len(name), name
 
 
 def vision_program(timm, name: str) -> Program:
@@ -88,6 +121,22 @@ def vision_program(timm, name: str) -> Program:
         return (torch.randn(2, *size),), {}
 
     return Program(name, "inference", lambda: timm.create_model(name, num_classes=7), inputs)
+
+
+def check_forward(program: Program) -> None:
+    """Compare a call of the script of a model with eager, in evaluation mode without gradients.
+
+    Raises:
+        ScriptError: the model cannot be scripted.
+        WrongError: something differs.
+    """
+    model = program.build().eval()
+    args, kwargs = program.draw(model, SEEDS[0])
+    script = jit.script(model)
+    with torch.no_grad():
+        got = [dict(leaves(seeded(call, args, kwargs), "output")) for call in (script, model)]
+    if found := difference(*got):
+        raise WrongError(found)
 
 
 def check_model(program: Program) -> None:
@@ -133,12 +182,34 @@ def seeded(call, args, kwargs):
 SUITES = {"functions": functions, "modules": modules, "vision": vision}
 
 
-def error_of(check: Check) -> Exception | None:
+def error_of(check: Check, shown: bool, sent) -> None:
+    """Send the reason why a check fails, and nothing if it does not; show the error on demand."""
     try:
         check()
+        sent.send("")
     except Exception as error:
-        return error
-    return None
+        if shown:
+            traceback.print_exception(error, limit=-4)
+        sent.send(reason(error))
+
+
+def refusal(check: Check, shown: bool) -> str:
+    """Run a check in a process of its own; return why it fails, and an empty text if it does not.
+
+    The process is a copy of this one, which has imported everything.
+    """
+    context = multiprocessing.get_context("fork")
+    received, sent = context.Pipe(duplex=False)
+    process = context.Process(target=error_of, args=(check, shown, sent))
+    process.start()
+    sent.close()
+    try:
+        return received.recv() if received.poll(LIMIT) else f"more than {LIMIT} seconds"
+    except EOFError:
+        return "the process ended"
+    finally:
+        process.kill()
+        process.join()
 
 
 def reason(error: Exception) -> str:
@@ -148,29 +219,32 @@ def reason(error: Exception) -> str:
     return f"{error.code}: {error.cause.splitlines()[0]}"[:220]
 
 
-def survey(suite: str, names: list[str]) -> None:
+def survey(suite: str, names: list[str], every: int) -> None:
     found = {}
-    for name, check in SUITES[suite]():
+    for name, check in islice(SUITES[suite](), 0, None, every):
         if names and name not in names:
             continue
-        found[name] = error = error_of(check)
-        print(f"{name}: {'right' if error is None else 'refused'}", file=sys.stderr, flush=True)
-        if names and error is not None:
-            print(f"--- {name}")
-            traceback.print_exception(error, limit=-4)
-    refused = {name: reason(error) for name, error in found.items() if error is not None}
+        start = perf_counter()
+        found[name] = refusal(check, shown=bool(names))
+        text = f"refused: {found[name]}" if found[name] else "right"
+        print(f"{name}: {text} ({perf_counter() - start:.0f} s)", file=sys.stderr, flush=True)
+    refused = {name: text for name, text in found.items() if text}
     for text, count in Counter(refused.values()).most_common():
         examples = [name for name, other in refused.items() if other == text]
         print(f"{count:4}  {text}\n      {', '.join(examples[:4])}")
     print(f"{len(found) - len(refused)} of {len(found)} {suite} are scripted and right", flush=True)
 
 
-def main(arguments: list[str]) -> None:
-    suites = [name for name in arguments if name in SUITES] or ["functions", "modules"]
-    names = [name for name in arguments if name not in SUITES]
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("names", nargs="*", help="suites and programs")
+    parser.add_argument("--every", type=int, default=1, help="leave out programs between these")
+    options = parser.parse_args()
+    suites = [name for name in options.names if name in SUITES] or ["functions", "modules"]
+    names = [name for name in options.names if name not in SUITES]
     for suite in suites:
-        survey(suite, names)
+        survey(suite, names, options.every)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()

@@ -31,7 +31,7 @@ def create_differentiable_graphs(graph: Graph, smallest: int = 2) -> Iterator[Re
     def is_worth(run: list[Node]) -> bool:
         return count_operators(run) >= smallest and may_need_gradient(run)
 
-    yield from make_regions(graph.block, KIND, is_tensor_operator, is_worth)
+    yield from make_regions(graph, KIND, is_tensor_operator, is_worth)
 
 
 def count_operators(run: list[Node]) -> int:

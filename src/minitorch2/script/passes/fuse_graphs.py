@@ -44,6 +44,5 @@ def fuse_graphs(
         admits: whether a node can be part of a group.
     """
     differentiable = [n for n in graph.nodes() if n.kind == "prim::DifferentiableGraph"]
-    inner = [node.attributes["Subgraph"].block for node in differentiable]
-    for block in (graph.block, *inner):
-        yield from make_regions(block, KIND, admits, lambda run: count_operators(run) >= smallest)
+    for each in (graph, *(node.attributes["Subgraph"] for node in differentiable)):
+        yield from make_regions(each, KIND, admits, lambda run: count_operators(run) >= smallest)

@@ -1,41 +1,79 @@
 """Regions: runs of neighbouring nodes that become the graph of one node.
 
-Nothing is reordered, so aliasing asks no question: a region may write and give views. Constants
-are copied into it, but for tensors, which the program may write to. Only tensors leave it, and only
-tensors and numbers enter it.
+A node between two members is moved out of the way where no run of the graph can tell (TorchScript
+overview, "Writing optimization passes with Aliasing"). The members keep their order, so a region
+may write and give views. Constants are copied into it, but for tensors, which the program may write
+to. Only tensors leave it, and only tensors and numbers enter it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import torch
 
+from minitorch2.script.analysis.alias_db import AliasDb
 from minitorch2.script.ir.graph import Block, Graph, Node, Value
 from minitorch2.script.ir.types import BOOL, FLOAT, INT, TensorType
 from minitorch2.script.passes.rewriting import Rewrite
 
 Admission: TypeAlias = Callable[[Node], bool]
 
+MOST_MOVES: Final = 16
+"""Nodes between two members; more of them end a region."""
+
 
 def make_regions(
-    block: Block, kind: str, admits: Admission, is_worth: Callable[[list[Node]], bool]
+    graph: Graph, kind: str, admits: Admission, is_worth: Callable[[list[Node]], bool]
 ) -> Iterator[Rewrite]:
-    """Put runs of nodes into regions, in a block and the blocks inside it.
+    """Put runs of nodes into regions, in all blocks of a graph.
 
     Args:
         kind: the kind of the new nodes; their graph is the attribute ``Subgraph``.
         admits: whether a node can be part of a region.
         is_worth: whether a run should become one.
     """
+    aliases = AliasDb(graph)
+    blocks = [graph.block, *(inner for node in graph.nodes() for inner in node.blocks)]
+    for block in blocks:
+        gather(block, admits, aliases)
+    for block in reversed(blocks):
+        for run in runs(block, admits):
+            if is_worth(run):
+                yield Rewrite(f"starts a region of {len(run)} nodes", run[0])
+                extract(run, kind)
+
+
+def gather(block: Block, admits: Admission, aliases: AliasDb) -> None:
+    """Move what stands between members of a region in front of the first or behind the last."""
+    run, between = list[Node](), list[Node]()
     for node in list(block.nodes):
-        for inner in node.blocks:
-            yield from make_regions(inner, kind, admits, is_worth)
-    for run in runs(block, admits):
-        if is_worth(run):
-            yield Rewrite(f"starts a region of {len(run)} nodes", run[0])
-            extract(run, kind)
+        if node.kind == "prim::Constant":
+            continue
+        if node.blocks or not admits(node):
+            between.append(node)
+            continue
+        if len(between) > MOST_MOVES:
+            run, between = [], []
+        if run:
+            between = _moved_in_front(between, run, aliases)
+            moves = aliases.move_after_topologically_valid
+            behind = [each for each in reversed(between) if moves(each, node)]
+            run, between = (run if len(behind) == len(between) else []), behind[::-1]
+        else:
+            between = []
+        run.append(node)
+
+
+def _moved_in_front(nodes: list[Node], run: list[Node], aliases: AliasDb) -> list[Node]:
+    """Move nodes behind a run in front of it, without nodes of the run; return those that stay."""
+    stay = list[Node]()
+    for node in nodes:
+        is_bound = any(aliases.depends(node, each) for each in (*run, *stay))
+        if is_bound or not aliases.move_before_topologically_valid(node, run[0]):
+            stay.append(node)
+    return stay
 
 
 def runs(block: Block, admits: Admission) -> list[list[Node]]:

@@ -36,8 +36,8 @@ def function_from_ast(file: SourceFile, *, postpones: bool = False) -> t.Def:
 
     Args:
         file: the text.
-        postpones: let statements that are no part of the language be `Refused` trees, and read
-            a generator that is the only argument of a call as a list comprehension.
+        postpones: let statements that are no part of the language be `Refused` trees, and read a
+            generator that a call or an assignment to several names takes as a list comprehension.
 
     Raises:
         ScriptError: the text is no function of the language.
@@ -187,7 +187,9 @@ class _Reader:
 
     def read_Assign(self, node: ast.Assign, at: SourceRange) -> t.Stmt:
         targets = self.expressions(node.targets)
-        return t.Assign(targets, self.expression(node.value), None, range=at)
+        unpacks = all(isinstance(target, t.TupleLiteral | t.ListLiteral) for target in targets)
+        value = (self.consumed if unpacks else self.expression)(node.value)
+        return t.Assign(targets, value, None, range=at)
 
     def read_AnnAssign(self, node: ast.AnnAssign, at: SourceRange) -> t.Stmt:
         target, annotation = self.expression(node.target), self.expression(node.annotation)
@@ -289,14 +291,14 @@ class _Reader:
 
     def read_Call(self, node: ast.Call, at: SourceRange) -> t.Expr:
         function = self.expression(node.func)
-        if self.postpones and len(node.args) == 1 and isinstance(node.args[0], ast.GeneratorExp):
-            inner = node.args[0]
-            listed = t.ListComprehension(
-                self.expression(inner.elt), *self.loop(inner), range=self.range(inner)
-            )
-            return t.Call(function, (listed,), (), range=at)
-        arguments = self.expressions(node.args)
+        arguments = tuple(map(self.consumed, node.args))
         return t.Call(function, arguments, tuple(map(self.read, node.keywords)), range=at)
+
+    def consumed(self, node: ast.expr) -> t.Expr:
+        """Read an expression whose elements are taken at once: a generator is a list there."""
+        if self.postpones and isinstance(node, ast.GeneratorExp):
+            return self.read_ListComp(node, self.range(node))
+        return self.expression(node)
 
     def read_keyword(self, node: ast.keyword, at: SourceRange) -> t.Keyword:
         return t.Keyword(node.arg, self.expression(node.value), range=at)
@@ -351,7 +353,7 @@ class _Reader:
             values.append(self.expression(value))
         return t.DictLiteral(tuple(keys), tuple(values), range=at)
 
-    def read_ListComp(self, node: ast.ListComp, at: SourceRange) -> t.Expr:
+    def read_ListComp(self, node: ast.ListComp | ast.GeneratorExp, at: SourceRange) -> t.Expr:
         return t.ListComprehension(self.expression(node.elt), *self.loop(node), range=at)
 
     def read_DictComp(self, node: ast.DictComp, at: SourceRange) -> t.Expr:
