@@ -50,18 +50,19 @@ def sync() -> None:
     mark_step(wait=True)
 
 
-def observe(tensor: torch.Tensor, cause: str) -> torch.Tensor:
+def observe(tensor: torch.Tensor, cause: str, *, exposes: bool = False) -> torch.Tensor:
     """Return the real tensor that a tensor stands for; a step that promises it ends.
 
     Args:
         tensor: a lazy tensor, or an ordinary one that the step may write.
         cause: the operator or method that looks at it.
+        exposes: whether the caller may write to the memory, which the step may have to read first.
     """
     value = tensor.value if type(tensor) is LazyTensor else current().plain.get(id(tensor))
     with LOCK:
         is_promised = value is not None and (is_pending(value.root) or is_pending(value))
         shown = tensor if value is None else value.root.data
-        if is_promised or (shown is not None and current().may_write(shown)):
+        if is_promised or (shown is not None and current().uses(shown, exposes=exposes)):
             mark_step(cause=cause)
         if value is None:
             return tensor
@@ -99,9 +100,8 @@ def _run(step: Step) -> None:
             value.error = error
         raise
     finally:
-        for ended in step.values:
-            if ended is not None:
-                ended.step = ended.ref = ended.fake = None
+        with undeferred():
+            step.end()
         TRIE.limit(config.current().lazy_most_places)
 
 

@@ -7,7 +7,7 @@ call ::= record it                        the results are promises
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -61,9 +61,8 @@ def _record(func: Operator, plan: Plan, args: tuple[Any, ...], kwargs: Mapping[s
         results = record(step, func, plan, args, kwargs)
     except (NotPlainError, UnsupportedError, NotImplementedError):
         return run_fallback(func, plan, args, kwargs)
-    if plan.written and not step.writes:
-        written = (_at(p, args, kwargs) for p in plan.written)
-        step.writes = any(_was_there(step, t) for t in _flat(written))
+    if plan.written:
+        _note_write(step, plan, [*_flat(_at(p, args, kwargs) for p in plan.written)])
     made = _results(step, func, plan, args, kwargs, results)
     if len(step.numbers) >= step.most_operators:
         mark_step(cause="lazy_most_operators")
@@ -118,6 +117,13 @@ def _flat(values: Iterable[Any]) -> Iterator[Any]:
         yield from value if isinstance(value, list | tuple) else (value,)
 
 
+def _note_write(step: Step, plan: Plan, written: Sequence[Any]) -> None:
+    """Remember that the step writes memory that was there; count the new versions of tensors."""
+    step.writes = step.writes or any(_was_there(step, t) for t in written)
+    if plan.counts_writes:
+        torch.autograd.graph.increment_version(written)
+
+
 def _was_there(step: Step, tensor: Any) -> bool:
     """Return whether a tensor's memory is older than the step."""
     if type(tensor) is not LazyTensor:
@@ -128,7 +134,7 @@ def _was_there(step: Step, tensor: Any) -> bool:
 def _value_of(step: Step, tensor: torch.Tensor) -> Value:
     if type(tensor) is LazyTensor:
         return tensor.value
-    return value_of_plain(step, tensor, is_write=False)
+    return value_of_plain(step, tensor, shares=False)
 
 
 # Numbers of the host ------------------------------------------------------------------------------

@@ -28,7 +28,7 @@ def run_fallback(
     tensors: list[tuple[torch.Tensor, torch.Tensor]] = []
 
     def observed(tensor: torch.Tensor) -> torch.Tensor:
-        data = LazyTensor.observe(tensor, str(func))
+        data = LazyTensor.observe(tensor, str(func), exposes=bool(plan.written))
         tensors.append((tensor, data))
         return data
 

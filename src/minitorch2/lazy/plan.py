@@ -49,6 +49,7 @@ class Plan:
         is_list: whether the operator returns a list.
         reads_offset: whether the result depends on where a tensor begins in its memory.
         sizes_by_floats: whether the size of a result may depend on floats.
+        counts_writes: whether PyTorch leaves it to the kernel to count a write as a new version.
     """
 
     func: Operator
@@ -62,6 +63,7 @@ class Plan:
     is_list: bool
     reads_offset: bool
     sizes_by_floats: bool
+    counts_writes: bool
 
 
 _PLANS: dict[int, Plan] = {}
@@ -98,6 +100,7 @@ def _make_plan(func: Operator) -> Plan:
         is_list,
         func in _READ_OFFSETS,
         func.namespace != "aten" or "arange" in func.__name__ or "upsample" in func.__name__,
+        bool(facts.written) and func.__name__.startswith("_foreach_"),
     )
 
 

@@ -93,16 +93,16 @@ def encode(
     """
     event: list[Any] = [plan]
     numbers: list[int | float] = []
-    is_write = bool(plan.written)
+    shares = bool(plan.written) or plan.is_view
     for argument, varies in zip(args, plan.varies, strict=False):
         if type(argument) is LazyTensor:  # as in `_add`: most arguments are
             value = argument.value
             event.append(value.ref if value.step is step else _enter(step, value))
         else:
-            _add(step, argument, varies, is_write, event, numbers)
+            _add(step, argument, varies, shares, event, numbers)
     for name, argument in kwargs.items():
         event.append(name)
-        _add(step, argument, plan.varies_by_name[name], is_write, event, numbers)
+        _add(step, argument, plan.varies_by_name[name], shares, event, numbers)
     if plan.reads_offset:
         event.append(("offset", _offset_of(step, args[0])))
     return tuple(event), tuple(numbers)
@@ -118,7 +118,7 @@ def _add(
     step: Step,
     argument: Any,
     varies: bool,
-    is_write: bool,
+    shares: bool,
     event: list[Any],
     numbers: list[int | float],
 ) -> None:
@@ -138,10 +138,10 @@ def _add(
     elif kind is list or kind is tuple:
         event.append(LIST)
         for item in argument:
-            _add(step, item, varies, is_write, event, numbers)
+            _add(step, item, varies, shares, event, numbers)
         event.append(END)
     elif isinstance(argument, torch.Tensor):
-        value = value_of_plain(step, argument, is_write=is_write)
+        value = value_of_plain(step, argument, shares=shares)
         event.append(value.ref if value.step is step else _enter(step, value))
     elif isinstance(argument, torch.Generator):
         raise NotPlainError
@@ -149,8 +149,13 @@ def _add(
         event.append((kind, argument))
 
 
-def value_of_plain(step: Step, tensor: torch.Tensor, *, is_write: bool) -> Value:
+def value_of_plain(step: Step, tensor: torch.Tensor, *, shares: bool) -> Value:
     """Return the value of an ordinary tensor: one for the tensor, while the step lasts.
+
+    Args:
+        step: the step that it enters.
+        tensor: the tensor.
+        shares: whether the operator writes to its memory or returns a view of it.
 
     Raises:
         NotPlainError: it is a subclass, or has no ordinary memory.
@@ -163,7 +168,7 @@ def value_of_plain(step: Step, tensor: torch.Tensor, *, is_write: bool) -> Value
     if tensor.untyped_storage().resizable():
         value = step.plain[id(tensor)] = Value(tensor)
         return value
-    if is_write:
+    if shares:
         raise NotPlainError
     # The memory belongs to another library, which may write to it: this is what it holds now.
     return Value(tensor.detach().clone(memory_format=torch.preserve_format))
@@ -195,6 +200,8 @@ def _enter(step: Step, value: Value) -> Ref:
         return _enter_view(step, value)
     data = value.data
     assert data is not None
+    if not data.untyped_storage().resizable():
+        raise NotPlainError  # NumPy reads and writes this memory whenever it likes
     first = step.memories.setdefault(memory_of(data), len(step.inputs))
     memory = None if first == len(step.inputs) else (first, _distance(step, first, data))
     event = (None, data.dtype, data.dim(), data.device, _layout_of(data), memory)

@@ -88,7 +88,7 @@ class _Guard(TorchFunctionMode):
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
         if func in _READERS and args and type(args[0]) is not LazyTensor:
-            observe(args[0], getattr(func, "__name__", str(func)))
+            observe(args[0], getattr(func, "__name__", str(func)), exposes=True)
             with undeferred():
                 real = [observe(a, "data") if type(a) is LazyTensor else a for a in args]
                 return func(*real, **(kwargs or {}))

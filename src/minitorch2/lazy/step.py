@@ -11,7 +11,7 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 import torch
 
@@ -21,6 +21,8 @@ from minitorch2.graph.fake_tensor import FakeConverter
 from minitorch2.lazy.trie import Event, Numbers, Place, Trie
 from minitorch2.lazy.value import Metas, Ref, Value, ref_of
 
+_OF_THE_STEP: Final = 5
+"""References to an input: `plain`, `inputs`, `values`, a local variable and an argument."""
 LOCK = new_lock()
 """Held while an operator is recorded and while a step runs."""
 TRIE = Trie()
@@ -72,9 +74,9 @@ class Step:
         has_memory = data.layout is torch.strided and not data.is_nested
         return has_memory and memory_of(data) in self.memories
 
-    def may_write(self, data: torch.Tensor) -> bool:
-        """Return whether the step may write the memory of a real tensor."""
-        return self.writes and self.has_memory_of(data)
+    def uses(self, data: torch.Tensor, *, exposes: bool) -> bool:
+        """Return whether the step may write the memory of a real tensor, or read it."""
+        return (self.writes or exposes) and self.has_memory_of(data)
 
     def go_on(self, event: Event, numbers: Numbers) -> Place:
         """Add an event; return its place in the trie."""
@@ -117,6 +119,19 @@ class Step:
             value = values[number]
             if sys.getrefcount(value) <= 3:
                 values[number] = None
+
+    def end(self) -> None:
+        """Let the values of the step be what they are: data, or views of data.
+
+        The program may give an ordinary tensor other memory (``x.data = y``). Views still show the
+        memory that they were made of, so a value that is held has a tensor of its own.
+        """
+        for value in self.plain.values():
+            if value.data is not None and sys.getrefcount(value) > _OF_THE_STEP:
+                value.data = value.data.detach()
+        for ended in self.values:
+            if ended is not None:
+                ended.step = ended.ref = ended.fake = None
 
     def fake_of_data(self, data: torch.Tensor) -> Any:
         """Return the fake of a real tensor; tensors that share memory have fakes that do."""

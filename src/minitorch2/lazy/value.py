@@ -124,7 +124,7 @@ class LazyTensor(torch.Tensor):
 
     value: Value
     defer: ClassVar[Callable[[Operator, tuple[Any, ...], Mapping[str, Any]], Any]]
-    observe: ClassVar[Callable[[torch.Tensor, str], torch.Tensor]]
+    observe: ClassVar[Callable[..., torch.Tensor]]
 
     __torch_function__ = torch._C._disabled_torch_function_impl  # type: ignore[assignment]
 
@@ -172,7 +172,7 @@ class LazyTensor(torch.Tensor):
     @property
     def data(self) -> torch.Tensor:
         """The same values without history; an assignment gives the tensor other memory."""
-        return self.detach()
+        return _DATA.__get__(self)  # type: ignore[no-any-return]
 
     @data.setter
     def data(self, new: torch.Tensor) -> None:
@@ -190,7 +190,7 @@ class LazyTensor(torch.Tensor):
 
     def numpy(self, *, force: bool = False) -> Any:
         """Return the data as an array that shares its memory, as `torch.Tensor.numpy` does."""
-        with _data_of(self, "numpy") as data:
+        with _data_of(self, "numpy", exposes=True) as data:
             return data.requires_grad_(self.requires_grad).numpy(force=force)
 
     def __array__(self, dtype: Any = None) -> Any:
@@ -198,22 +198,22 @@ class LazyTensor(torch.Tensor):
         return array if dtype is None else array.astype(dtype, copy=False)
 
     def __dlpack__(self, **options: Any) -> Any:
-        with _data_of(self, "dlpack") as data:
+        with _data_of(self, "dlpack", exposes=True) as data:
             return data.requires_grad_(self.requires_grad).__dlpack__(**options)
 
     def data_ptr(self) -> int:
         """Return the address of the first element."""
-        with _data_of(self, "data_ptr") as data:
+        with _data_of(self, "data_ptr", exposes=True) as data:
             return data.data_ptr()
 
     def untyped_storage(self) -> torch.UntypedStorage:
         """Return the memory of the data."""
-        with _data_of(self, "untyped_storage") as data:
+        with _data_of(self, "untyped_storage", exposes=True) as data:
             return data.untyped_storage()
 
     def as_subclass(self, cls: Any) -> Any:
         """Return the data as a tensor of a subclass, which is not deferred."""
-        with _data_of(self, "as_subclass") as data:
+        with _data_of(self, "as_subclass", exposes=True) as data:
             return data.requires_grad_(self.requires_grad).as_subclass(cls)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> LazyTensor:
@@ -244,10 +244,12 @@ _DATA: Final[Any] = torch.Tensor.data
 
 
 @contextmanager
-def _data_of(tensor: LazyTensor, cause: str) -> Iterator[torch.Tensor]:
+def _data_of(
+    tensor: LazyTensor, cause: str, *, exposes: bool = False
+) -> Iterator[torch.Tensor]:
     """Give the real tensor, apart from autograd; inside the block nothing is deferred."""
     with undeferred():
-        yield LazyTensor.observe(tensor, cause).detach()
+        yield LazyTensor.observe(tensor, cause, exposes=exposes).detach()
 
 
 @contextmanager
