@@ -106,7 +106,7 @@ class Config:
     ] = False
     # Deferred execution
     lazy_compile_after: Annotated[
-        int, "so many equal steps of a lazy program run operator by operator", Range(0)
+        int, "so many equal steps of a lazy program run operator by operator", Range(1)
     ] = 1
     lazy_most_operators: Annotated[
         int, "a step of a lazy program ends after so many operators", Range(1)

@@ -158,8 +158,13 @@ def outcome(
 
 
 def _plain(text: str) -> str:
-    """Return a message with the class of lazy tensors named as eager mode names its own."""
-    return text.replace("LazyTensor", "Tensor")
+    """Return a message without the names that tell the two apart.
+
+    They are the class of lazy tensors, and the last operator of a view whose base was written to:
+    PyTorch takes `as_strided` where it finds memory, and otherwise the view's own operator.
+    """
+    text = re.sub(r"output 0 of \w+", "output", text.replace("LazyTensor", "Tensor"))
+    return re.sub(r"grad_fn=<\w+>", "grad_fn", text)
 
 
 def _differentiate(results: list[Any]) -> None:
@@ -175,7 +180,7 @@ def _facts(value: Any) -> Any:
     return (
         value.size(), value.stride(), value.storage_offset(), value.dtype, value.requires_grad,
         value.is_leaf, value._version, value.is_contiguous(),
-        value.grad_fn and value.grad_fn.name(), value._is_view(),
+        value.grad_fn is None, value._is_view(),
     )  # fmt: skip
 
 
@@ -189,7 +194,7 @@ def _memories(values: list[Any]) -> list[int]:
 
 # The ways -----------------------------------------------------------------------------------------
 
-WAYS = {"interpreted": (99, True), "compiled": (0, True), "repeated": (1, True),
+WAYS = {"interpreted": (99, True), "compiled": (1, True), "late": (3, True),
         "lazy tensors": (1, False)}  # fmt: skip
 """After how many steps a step is compiled, and whether the operators run in a region."""
 
@@ -198,8 +203,11 @@ WAYS = {"interpreted": (99, True), "compiled": (0, True), "repeated": (1, True),
 def deferred(compile_after: int, backend: str, *, region: bool) -> Iterator[None]:
     """Defer what runs in the block, from an empty trie on."""
     with config.patch(backend=backend, lazy_compile_after=compile_after):
-        with lazy.lazily() if region else contextlib.nullcontext():
-            yield
+        try:
+            with lazy.lazily() if region else contextlib.nullcontext():
+                yield
+        finally:
+            lazy.mark_step()
 
 
 def check(seed: int, *, gradients: bool = False, backend: str = "aot_eager") -> None:
@@ -209,14 +217,14 @@ def check(seed: int, *, gradients: bool = False, backend: str = "aot_eager") -> 
         AssertionError: a caller can tell a way from eager mode.
     """
     text = text_of(seed, gradients=gradients)
-    calls = [0, 1, 2, 0, 3, 1, 4, 5]
+    calls = [0, 4, 0, 2, 2, 3, 1, 1, 5]
     wanted = [outcome(function_of(text), call, gradients=gradients) for call in calls]
     for name, (after, region) in WAYS.items():
         if not region and not _is_free_of_regions(text):
             continue
         lazy.reset()
         function = function_of(text)
-        for position, call in enumerate(calls if after == 1 else calls[:4]):
+        for position, call in enumerate(calls if after < 99 else calls[:4]):
             if not region and call % 3 == 1:
                 continue  # to_lazy copies: rows do not share memory
             given = outcome(

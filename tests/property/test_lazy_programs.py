@@ -1,11 +1,15 @@
-"""Random programs cannot tell deferred execution from eager mode."""
+"""Random programs cannot tell deferred execution from eager mode.
+
+`python -m tests.property.lazy_programs --count 2000` is the deep run.
+"""
 
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from minitorch2 import config, lazy
 from minitorch2.testing.programs import programs
+from tests.property.lazy_programs import check
 from tests.property.test_capture_programs import patient
 from tests.property.test_dynamic_shapes import assert_close, names, outcome, program_of
 
@@ -45,3 +49,15 @@ def test_steps_of_changing_sizes_match_eager(steps, sizes):
     for rows, columns in sizes:
         x = torch.linspace(-1, 1, rows * columns, dtype=torch.float64).view(rows, columns)
         assert_close(outcome(lazily(program), x), outcome(program, x))
+
+
+@settings(max_examples=15)
+@given(st.integers(0, 2**20))
+def test_programs_of_views_and_writes_match_eager(seed):
+    check(seed)
+
+
+@settings(max_examples=10)
+@given(st.integers(0, 2**20))
+def test_gradients_of_programs_of_views_and_writes_match_eager(seed):
+    check(seed, gradients=True)

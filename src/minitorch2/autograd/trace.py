@@ -36,7 +36,7 @@ from minitorch2.autograd.written_calls import record_written_call
 from minitorch2.errors import LoweringError, UnsupportedError
 from minitorch2.graph.dispatch_mode import DispatchMode, Launch
 from minitorch2.graph.fake_kernels import METADATA_OPERATORS
-from minitorch2.graph.fake_tensor import FakeTensor, fake_like, run_fake
+from minitorch2.graph.fake_tensor import FakeTensor, fake_like, flat, run_fake
 from minitorch2.graph.graph import Graph
 from minitorch2.graph.known_scalars import known_value
 from minitorch2.graph.node import Argument, Node, SourceLine, map_nodes
@@ -276,8 +276,14 @@ class Tracer(DispatchMode):
         targets = [bound[name] for name in written if bound.get(name) is not None]
         if func.namespace not in _WITH_FUNCTIONAL_FORMS:
             return self._write_by_call(func, args, kwargs, targets)
+        memories = {id(self.state_of(t).storage) for t in flat(targets) if type(t) is FakeTensor}
+        if func.__name__.startswith("_foreach_") and len(memories) < len(targets[0]):
+            for number in range(len(targets[0])):  # each reads what the one before has written
+                alone = [[a[number]] if isinstance(a, (list, tuple)) else a for a in args]
+                self._write(func, written, tuple(alone), kwargs)
+            return None
         results, values = self._written_values(func, targets, bound)
-        for target, value in zip(_flat(targets), _flat(values), strict=True):
+        for target, value in zip(flat(targets), flat(values), strict=True):
             self.assign(target, value)
         if not func._schema.returns:
             return None
@@ -294,8 +300,8 @@ class Tracer(DispatchMode):
     ) -> Any:
         """Record an operator of the user's, which writes to its arguments, as a call on copies."""
         found = run_fake(func, args, kwargs)
-        results = [] if found is None else _flat([found])
-        made = record_written_call(self, func, args, kwargs, _flat(targets), results)
+        results = [] if found is None else flat([found])
+        made = record_written_call(self, func, args, kwargs, flat(targets), results)
         returns = func._schema.returns
         if [r for r in returns if r.alias_info is not None]:
             return targets[0] if len(returns) == 1 else tuple(targets)
@@ -455,11 +461,3 @@ def _same_layout(a: torch.Tensor, b: torch.Tensor) -> bool:
         and same_sizes((*a.shape, a.storage_offset()), (*b.shape, b.storage_offset()))
         and same_sizes(a.stride(), b.stride())
     )
-
-
-def _flat(values: Sequence[Any]) -> list[Any]:
-    return [
-        leaf
-        for value in values
-        for leaf in (value if isinstance(value, (list, tuple)) else [value])
-    ]

@@ -8,7 +8,7 @@ raises :class:`DataDependentError`. Autograd works above fake tensors as above a
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final
@@ -340,7 +340,7 @@ def _data_dependent(func: Operator, args: tuple[Any, ...], kwargs: Mapping[str, 
     if symbols is None or rule is None:
         raise DataDependentError(reason)
     fakes = tuple(
-        value for value in _flat((*args, *kwargs.values())) if isinstance(value, torch.Tensor)
+        value for value in flat((*args, *kwargs.values())) if isinstance(value, torch.Tensor)
     )
     if not all(isinstance(value, FakeTensor) for value in fakes):
         raise DataDependentError(reason)
@@ -351,7 +351,8 @@ def _data_dependent(func: Operator, args: tuple[Any, ...], kwargs: Mapping[str, 
         raise DataDependentError(f"{reason}: {error}") from error
 
 
-def _flat(values: Sequence[Any]) -> list[Any]:
+def flat(values: Iterable[Any]) -> list[Any]:
+    """Return the values, with the items of lists in place of the lists."""
     return [part for v in values for part in (v if isinstance(v, (list, tuple)) else [v])]
 
 

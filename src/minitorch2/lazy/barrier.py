@@ -64,32 +64,37 @@ def observe(tensor: torch.Tensor, cause: str, *, exposes: bool = False) -> torch
         shown = tensor if value is None else value.root.data
         if is_promised or (shown is not None and current().uses(shown, exposes=exposes)):
             mark_step(cause=cause)
-        if value is None:
-            return tensor
-        if value.data is tensor:
+        if value is None or type(tensor) is not LazyTensor:
             return tensor
         with undeferred():
-            return _data_of(value)
+            return value.shown()
 
 
 LazyTensor.observe = staticmethod(observe)
 
 
-def _data_of(value: Value) -> torch.Tensor:
-    """Return the data of a value that is not pending; a view is made of its base's."""
-    if value.error is not None:
-        raise value.error
-    if value.data is None:
-        assert value.view is not None
-        with torch.no_grad():
-            value.data = value.view.of(_data_of(value.view.base))
-    return value.data
-
-
 def _run(step: Step) -> None:
     """Run a step that has ended."""
     COUNTS.recorded += len(step.numbers)
-    live = dict(_live_values(step))
+    try:
+        if step.at_once:
+            COUNTS.interpreted += 1
+            step.place.note_sample(tuple(step.numbers))
+        else:
+            _compute(step)
+    finally:
+        with undeferred():
+            step.end()
+        TRIE.limit(config.current().lazy_most_places)
+
+
+def _compute(step: Step) -> None:
+    """Compute the promises that are held; of views, their bases are."""
+    live = {
+        number: value
+        for number, value in enumerate(step.held())
+        if value is not None and value.view is None and value.data is None
+    }
     try:
         if live or step.writes:
             results = _results(step, live)
@@ -98,21 +103,17 @@ def _run(step: Step) -> None:
     except BaseException as error:
         for value in live.values():
             value.error = error
+        begin()
         raise
-    finally:
-        with undeferred():
-            step.end()
-        TRIE.limit(config.current().lazy_most_places)
 
 
-def _live_values(step: Step) -> Sequence[tuple[int, Value]]:
-    """Return the promises that are held, with their numbers; of views, their bases are."""
-    step.let_go()
-    return [
-        (n, value)
-        for n, value in enumerate(step.values)
-        if value is not None and value.view is None and value.data is None
-    ]
+def _catch_up(step: Step) -> None:
+    """Run the operators that a step has so far; the step goes on."""
+    if step.numbers:
+        _compute(step)
+
+
+Step.catch_up = staticmethod(_catch_up)
 
 
 def _results(step: Step, live: dict[int, Value]) -> dict[int, torch.Tensor]:
@@ -121,13 +122,11 @@ def _results(step: Step, live: dict[int, Value]) -> dict[int, torch.Tensor]:
     with ExitStack() as stack:
         stack.enter_context(undeferred())
         stack.enter_context(_default_dtype(step.default_dtype))
-        if any(tensor.is_inference() for tensor in data):
-            stack.enter_context(torch.inference_mode())
-        else:
-            stack.enter_context(torch.no_grad())
-            # Autograd counted these writes when they were recorded.
-            preserve = torch.autograd.grad_mode._unsafe_preserve_version_counter
-            stack.enter_context(preserve(tuple(data)))
+        counting = tuple(tensor for tensor in data if not tensor.is_inference())
+        stack.enter_context(torch.inference_mode(step.is_inference))
+        stack.enter_context(torch.no_grad())
+        # Autograd counted these writes when they were recorded.
+        stack.enter_context(torch.autograd.grad_mode._unsafe_preserve_version_counter(counting))
         program = _program(step, frozenset(live), data)
         if program is None:
             COUNTS.interpreted += 1

@@ -7,19 +7,22 @@ call ::= record it                        the results are promises
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
 
 from minitorch2.autograd.schemas import functional_form
 from minitorch2.errors import UnsupportedError
+from minitorch2.graph.fake_tensor import flat
+from minitorch2.graph.user_lines import user_line
+from minitorch2.lazy.at_once import note_results, run_event
 from minitorch2.lazy.barrier import mark_step
 from minitorch2.lazy.draw import draw
 from minitorch2.lazy.fallback import as_lazy, run_fallback
 from minitorch2.lazy.infer import map_tensors
 from minitorch2.lazy.plan import Plan, Way, plan_of
-from minitorch2.lazy.record import NotPlainError, record, value_of_plain
+from minitorch2.lazy.record import NotPlainError, is_plain, record, value_of_plain
 from minitorch2.lazy.step import COUNTS, LOCK, Step, begin, current
 from minitorch2.lazy.value import LazyTensor, Meta, Metas, Operator, Value, View, follow
 
@@ -53,17 +56,26 @@ _ITEM = torch.ops.aten._local_scalar_dense.default
 
 def _record(func: Operator, plan: Plan, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
     step = current()
-    if step.default_dtype is not torch.get_default_dtype():
-        mark_step(cause="another default dtype")
+    if not step.fits():
+        mark_step(cause="another default dtype, or inference mode")
         begin()
         step = current()
     try:
         results = record(step, func, plan, args, kwargs)
     except (NotPlainError, UnsupportedError, NotImplementedError):
         return run_fallback(func, plan, args, kwargs)
+    data: Sequence[Any] = ()
+    if results is None:
+        given, data = run_event(step, func, plan, args, kwargs)
+        if not all(tensor is None or is_plain(tensor) for tensor in data):
+            step.go_back()
+            COUNTS.fallbacks[str(func), str(user_line() or "")] += 1
+            return map_tensors(given, as_lazy)
+        base = args[0].value.shown() if plan.is_view and type(args[0]) is LazyTensor else args[0]
+        results = note_results(step, data, base if plan.is_view else None)
     if plan.written:
-        _note_write(step, plan, [*_flat(_at(p, args, kwargs) for p in plan.written)])
-    made = _results(step, func, plan, args, kwargs, results)
+        _note_write(step, plan, flat(_at(p, args, kwargs) for p in plan.written))
+    made = _results(step, func, plan, args, kwargs, results, data)
     if len(step.numbers) >= step.most_operators:
         mark_step(cause="lazy_most_operators")
     return made
@@ -76,10 +88,12 @@ def _results(
     args: tuple[Any, ...],
     kwargs: Mapping[str, Any],
     metas: Metas,
+    data: Sequence[Any],
 ) -> Any:
     """Return what the operator gives: written arguments as they are, and new lazy tensors."""
+    real = iter(data)
     if plan.gives_one:
-        return _promise(step, metas[0], 0, None)
+        return _promise(step, metas[0], 0, None, next(real, None))
     if plan.returned == (0,):
         return args[0]
     if plan.is_view:
@@ -89,9 +103,14 @@ def _results(
             View(base, func, args[1:], kwargs, index if several else None)
             for index in range(len(metas))
         )
-        made = [_promise(step, meta, offset, view) for meta, view in zip(metas, views)]
+        # A view of an ordinary tensor is one in inference mode, too: it counts versions.
+        with torch.inference_mode(args[0].is_inference()):
+            made = [
+                _promise(step, meta, offset, view, next(real, None))
+                for meta, view in zip(metas, views, strict=True)
+            ]
     else:
-        made = [_promise(step, meta, 0, None) for meta in metas]
+        made = [_promise(step, meta, 0, None, next(real, None)) for meta in metas]
     if plan.is_list:
         return made
     new = iter(made)
@@ -99,22 +118,19 @@ def _results(
     return None if not results else results[0] if len(results) == 1 else tuple(results)
 
 
-def _promise(step: Step, meta: Meta | None, offset: int, view: View | None) -> LazyTensor | None:
+def _promise(
+    step: Step, meta: Meta | None, offset: int, view: View | None, data: torch.Tensor | None
+) -> LazyTensor | None:
     if meta is None:
         step.skip()
         return None
-    value = Value(None, view, meta.fake)
+    value = Value(data, view, meta.fake)
     step.promise(value)
     return LazyTensor.__new__(LazyTensor, value, meta, offset + meta.offset)
 
 
 def _at(place: int | str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
     return args[place] if isinstance(place, int) else kwargs[place]
-
-
-def _flat(values: Iterable[Any]) -> Iterator[Any]:
-    for value in values:
-        yield from value if isinstance(value, list | tuple) else (value,)
 
 
 def _note_write(step: Step, plan: Plan, written: Sequence[Any]) -> None:
@@ -128,7 +144,8 @@ def _was_there(step: Step, tensor: Any) -> bool:
     """Return whether a tensor's memory is older than the step."""
     if type(tensor) is not LazyTensor:
         return isinstance(tensor, torch.Tensor)
-    return tensor.value.root.data is not None
+    data = tensor.value.root.data
+    return data is not None and step.has_memory_of(data)
 
 
 def _value_of(step: Step, tensor: torch.Tensor) -> Value:

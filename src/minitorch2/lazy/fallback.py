@@ -13,8 +13,8 @@ import torch
 from minitorch2.graph.user_lines import user_line
 from minitorch2.lazy.infer import map_tensors
 from minitorch2.lazy.plan import Plan
-from minitorch2.lazy.step import COUNTS, current
-from minitorch2.lazy.value import LazyTensor, Operator, follow
+from minitorch2.lazy.step import COUNTS, memory_of
+from minitorch2.lazy.value import LazyTensor, Operator, Value, follow
 
 
 def run_fallback(
@@ -26,17 +26,21 @@ def run_fallback(
     """
     COUNTS.fallbacks[str(func), str(user_line() or "")] += 1
     tensors: list[tuple[torch.Tensor, torch.Tensor]] = []
+    forms: list[tuple[Any, ...]] = []
 
     def observed(tensor: torch.Tensor) -> torch.Tensor:
         data = LazyTensor.observe(tensor, str(func), exposes=bool(plan.written))
+        if plan.written and type(tensor) is LazyTensor:
+            data = data.detach()  # views keep the data as they are, if the operator gives others
         tensors.append((tensor, data))
+        forms.append(_form(data))
         return data
 
     real = map_tensors(args, observed)
     named = {name: map_tensors(argument, observed) for name, argument in kwargs.items()}
     result = func(*real, **named)
-    for tensor, data in tensors:
-        if plan.written and type(tensor) is LazyTensor:
+    for (tensor, data), before in zip(tensors, forms, strict=True):
+        if type(tensor) is LazyTensor and _form(data) != before:
             _follow(tensor, data)
     originals = {id(data): tensor for tensor, data in tensors}
     is_lazy = any(type(tensor) is LazyTensor for tensor, _ in tensors)
@@ -59,13 +63,13 @@ def as_lazy(data: torch.Tensor) -> torch.Tensor:
 
 
 def _follow(tensor: LazyTensor, data: torch.Tensor) -> None:
-    """Give a lazy tensor the form of its data, which an operator may have changed."""
-    current().plain.pop(id(data), None)
-    if _form(tensor) == _form(data):
-        return
-    tensor.value.data, tensor.value.view, tensor.value.fake = data, None, None
+    """Give a lazy tensor the form and the memory of its data, which an operator has changed."""
+    tensor.value = Value(data)
     follow(tensor, LazyTensor.of(data))
 
 
-def _form(tensor: torch.Tensor) -> tuple[Any, ...]:
-    return tensor.dtype, tensor.size(), tensor.stride(), tensor.storage_offset()
+def _form(data: torch.Tensor) -> tuple[Any, ...]:
+    """Return the form of real data and its memory; an operator such as `set_` changes them."""
+    if data.layout is not torch.strided or data.is_nested:
+        return ()
+    return data.dtype, data.size(), data.stride(), data.storage_offset(), memory_of(data)

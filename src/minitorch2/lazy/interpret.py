@@ -39,10 +39,10 @@ def interpret(step: Step, wanted: Collection[int]) -> dict[int, torch.Tensor]:
             _run(place, numbers, values)
         for number in dying.get(position, ()):
             values[number] = None
-    return {number: _with_memory(values[number]) for number in wanted}
+    return {number: with_memory(values[number]) for number in wanted}
 
 
-def _with_memory(value: Any) -> Any:
+def with_memory(value: Any) -> Any:
     """Return zeros for a tensor that PyTorch keeps without memory, as some gradients are."""
     is_bare = isinstance(value, torch.Tensor) and value._is_zerotensor()
     return value.clone() if is_bare else value

@@ -49,6 +49,7 @@ class Plan:
         is_list: whether the operator returns a list.
         reads_offset: whether the result depends on where a tensor begins in its memory.
         sizes_by_floats: whether the size of a result may depend on floats.
+        sized_by_data: whether the sizes of results may depend on data.
         counts_writes: whether PyTorch leaves it to the kernel to count a write as a new version.
     """
 
@@ -63,6 +64,7 @@ class Plan:
     is_list: bool
     reads_offset: bool
     sizes_by_floats: bool
+    sized_by_data: bool
     counts_writes: bool
 
 
@@ -100,6 +102,7 @@ def _make_plan(func: Operator) -> Plan:
         is_list,
         func in _READ_OFFSETS,
         func.namespace != "aten" or "arange" in func.__name__ or "upsample" in func.__name__,
+        torch.Tag.dynamic_output_shape in func.tags,
         bool(facts.written) and func.__name__.startswith("_foreach_"),
     )
 

@@ -79,8 +79,8 @@ def _lines(step: Step) -> Iterator[Line]:
 
 def _roots(step: Step) -> dict[int, int]:
     """Return the numbers of the values that the program holds, in order."""
-    step.let_go()
-    held = [n for n, value in enumerate(step.values) if value is not None and value.data is None]
+    inputs = {id(value) for value in step.inputs}
+    held = [n for n, v in enumerate(step.held()) if v is not None and id(v) not in inputs]
     return {number: position for position, number in enumerate(held)}
 
 

@@ -9,11 +9,14 @@ another does not end it.
 from __future__ import annotations
 
 import sys
+import weakref
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import torch
+from torch.nn.parameter import is_lazy
 
 from minitorch2 import config
 from minitorch2.foundation.compile_lock import new_lock
@@ -21,8 +24,10 @@ from minitorch2.graph.fake_tensor import FakeConverter
 from minitorch2.lazy.trie import Event, Numbers, Place, Trie
 from minitorch2.lazy.value import Metas, Ref, Value, ref_of
 
+_OF_THE_LIST: Final = 2
+"""References to a value that nobody else holds: `values`, and an argument."""
 _OF_THE_STEP: Final = 5
-"""References to an input: `plain`, `inputs`, `values`, a local variable and an argument."""
+"""References to an input: `plain`, `inputs`, `values` (some), a variable and an argument."""
 LOCK = new_lock()
 """Held while an operator is recorded and while a step runs."""
 TRIE = Trie()
@@ -33,29 +38,44 @@ class Step:
 
     Attributes:
         default_dtype: the dtype of new tensors; another one begins another step.
+        is_inference: whether it is recorded in inference mode; leaving that begins another step.
         place: where the step is in the trie.
         form: where it is among the steps of its sizes.
         inputs: the values that have entered, in order.
         numbers: the numbers of each event.
-        values: the values by their numbers; those that nobody else holds are dead.
+        values: the values by their numbers; those that nobody else holds are dead. The step does
+            not hold values that have been computed, since eager mode would not.
         plain: the ordinary tensors that have entered, by identity; they are held by their values.
         memories: the first input in each memory, by the identity of the storage.
         writes: whether an operator wrote to memory that was there before the step.
         most_operators: after so many, the step ends.
+        at_once: whether the operators have run so far, since one of them was new.
+        catch_up: runs the operators of a step so far (set by `barrier.py`).
     """
+
+    catch_up: ClassVar[Callable[[Step], None]]
 
     def __init__(self) -> None:
         self.default_dtype = torch.get_default_dtype()
+        self.is_inference = torch.is_inference_mode_enabled()
         self.form = TRIE.first(self.default_dtype)
         self.place = self.form.place
         self.inputs: list[Value] = []
         self.numbers: list[Numbers] = []
-        self.values: list[Value | None] = []
+        self.values: list[Any] = []
         self.plain: dict[int, Value] = {}
         self.memories: dict[int, int] = {}
         self.writes = False
         self.most_operators = config.current().lazy_most_operators
+        self.at_once = False
         self._converter: FakeConverter | None = None
+
+    def fits(self) -> bool:
+        """Return whether new tensors are still made as at the beginning of the step."""
+        return (
+            self.default_dtype is torch.get_default_dtype()
+            and self.is_inference is torch.is_inference_mode_enabled()
+        )
 
     def known_results(self, event: Event, sizes: Numbers, numbers: Numbers) -> Metas | None:
         """Add an event if a step of these sizes had it; return the metadata of its results.
@@ -71,12 +91,38 @@ class Step:
 
     def has_memory_of(self, data: torch.Tensor) -> bool:
         """Return whether an input of the step shares memory with a real tensor."""
-        has_memory = data.layout is torch.strided and not data.is_nested
-        return has_memory and memory_of(data) in self.memories
+        if is_lazy(data) or data.is_nested:
+            return False
+        return data.layout is torch.strided and memory_of(data) in self.memories
 
     def uses(self, data: torch.Tensor, *, exposes: bool) -> bool:
         """Return whether the step may write the memory of a real tensor, or read it."""
         return (self.writes or exposes) and self.has_memory_of(data)
+
+    def meets_new(self, event: Event) -> bool:
+        """Return whether the next operator is to run at once; those before it have run then.
+
+        A program that is new runs as in eager mode, with eager mode's errors, and the trie learns
+        it. What has run before is deferred.
+        """
+        if not self.at_once and event not in self.place.next:
+            Step.catch_up(self)
+            self.values = [None if v is None else weakref.ref(v) for v in self.held()]
+            self.at_once = True
+        return self.at_once
+
+    def held(self) -> list[Value | None]:
+        """Return the values by their numbers; None for those that only the step holds.
+
+        Python's references tell. A view is let go before its base.
+        """
+        values = self.values
+        if self.at_once:
+            return [None if ref is None else ref() for ref in values]
+        for number in reversed(range(len(values))):
+            if sys.getrefcount(values[number]) <= _OF_THE_LIST:
+                values[number] = None
+        return [*values]
 
     def go_on(self, event: Event, numbers: Numbers) -> Place:
         """Add an event; return its place in the trie."""
@@ -102,23 +148,12 @@ class Step:
         values = self.values
         value.step = self
         ref = value.ref = ref_of(len(values))
-        values.append(value)
+        values.append(weakref.ref(value) if self.at_once else value)
         return ref
 
     def skip(self) -> None:
         """Count a result that no value stands for."""
         self.values.append(None)
-
-    def let_go(self) -> None:
-        """Forget the values that only this list holds. A view is let go before its base.
-
-        Python's references tell: this list's, the local variable's and the argument's are three.
-        """
-        values = self.values
-        for number in reversed(range(len(values))):
-            value = values[number]
-            if sys.getrefcount(value) <= 3:
-                values[number] = None
 
     def end(self) -> None:
         """Let the values of the step be what they are: data, or views of data.
@@ -127,9 +162,9 @@ class Step:
         memory that they were made of, so a value that is held has a tensor of its own.
         """
         for value in self.plain.values():
-            if value.data is not None and sys.getrefcount(value) > _OF_THE_STEP:
+            if value.data is not None and sys.getrefcount(value) > _OF_THE_STEP - self.at_once:
                 value.data = value.data.detach()
-        for ended in self.values:
+        for ended in self.held():
             if ended is not None:
                 ended.step = ended.ref = ended.fake = None
 

@@ -74,7 +74,7 @@ class Value:
         error: the error of the step that should have computed it.
     """
 
-    __slots__ = ("data", "error", "fake", "ref", "step", "view")
+    __slots__ = ("__weakref__", "data", "error", "fake", "ref", "step", "view")
 
     def __init__(
         self,
@@ -88,6 +88,20 @@ class Value:
         self.step: object = None
         self.ref: Ref | None = None
         self.error: BaseException | None = None
+
+    def shown(self) -> torch.Tensor:
+        """Return the data of a value that is not pending; a view's is made of its base's.
+
+        Raises:
+            BaseException: the step that should have computed it has failed.
+        """
+        if self.error is not None:
+            raise self.error
+        if self.data is None:
+            assert self.view is not None
+            with torch.no_grad():
+                self.data = self.view.of(self.view.base.shown())
+        return self.data
 
     @property
     def root(self) -> Value:
@@ -106,7 +120,7 @@ class Meta(NamedTuple):
     offset: int
     dtype: torch.dtype
     device: torch.device
-    fake: FakeTensor
+    fake: FakeTensor | None
 
 
 Metas: TypeAlias = "tuple[Meta | None, ...]"
@@ -244,9 +258,7 @@ _DATA: Final[Any] = torch.Tensor.data
 
 
 @contextmanager
-def _data_of(
-    tensor: LazyTensor, cause: str, *, exposes: bool = False
-) -> Iterator[torch.Tensor]:
+def _data_of(tensor: LazyTensor, cause: str, *, exposes: bool = False) -> Iterator[torch.Tensor]:
     """Give the real tensor, apart from autograd; inside the block nothing is deferred."""
     with undeferred():
         yield LazyTensor.observe(tensor, cause, exposes=exposes).detach()
