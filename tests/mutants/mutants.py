@@ -56,7 +56,7 @@ from minitorch2.graph.passes.fold_constants import _is_constant
 from minitorch2.graph.patterns import apply
 from minitorch2.graph.scope import Scope, is_name
 from minitorch2.graph.symbols.sym_node import SymNode
-from minitorch2.lazy import barrier, program
+from minitorch2.lazy import barrier, defer, program, record, step
 from minitorch2.loopir import fusion, fusion_region, memory_plan
 from minitorch2.loopir.handlers.interpreter import ELEMENTWISE_RULES
 from minitorch2.loopir.lowering import combine, creation
@@ -601,8 +601,37 @@ MUTANTS = (
     Mutant(
         "lazy",
         "a step that only writes does not run",
-        Edit(barrier._run, "if live or step.writes:", "if live:"),
+        Edit(barrier._compute, "if live or step.writes:", "if live:"),
         test_lazy_programs.test_lazy_programs_match_cpython,
+    ),
+    Mutant(
+        "lazy",
+        "a look at memory does not wait for the reads and writes of the step",
+        Edit(step.Step.has_memory_of, "return data.layout is torch.strided and", "return False and"),
+        test_lazy_programs.test_programs_of_views_and_writes_match_eager,
+        examples=40,
+    ),
+    Mutant(
+        "lazy",
+        "inputs that share memory are inputs apart",
+        Edit(record._enter, "memory = None if first == len(step.inputs) else",
+             "memory = None if True else"),
+        test_lazy_programs.test_programs_of_views_and_writes_match_eager,
+        examples=40,
+    ),
+    Mutant(
+        "lazy",
+        "a step does not know that it writes",
+        Edit(defer._note_write, "step.writes or any(", "False and any("),
+        test_lazy_programs.test_programs_of_views_and_writes_match_eager,
+        examples=40,
+    ),
+    Mutant(
+        "lazy",
+        "a view shows the memory that its tensor was given later",
+        Edit(step.Step.end, "value.data = value.data.detach()", "pass"),
+        test_lazy_programs.test_programs_of_views_and_writes_match_eager,
+        examples=120,
     ),
     Mutant(
         "codegen triton",

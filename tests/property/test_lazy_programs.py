@@ -51,13 +51,13 @@ def test_steps_of_changing_sizes_match_eager(steps, sizes):
         assert_close(outcome(lazily(program), x), outcome(program, x))
 
 
-@settings(max_examples=15)
+@settings(max_examples=15, deadline=None)
 @given(st.integers(0, 2**20))
 def test_programs_of_views_and_writes_match_eager(seed):
     check(seed)
 
 
-@settings(max_examples=10)
+@settings(max_examples=10, deadline=None)
 @given(st.integers(0, 2**20))
 def test_gradients_of_programs_of_views_and_writes_match_eager(seed):
     check(seed, gradients=True)

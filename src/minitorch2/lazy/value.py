@@ -161,7 +161,7 @@ class LazyTensor(torch.Tensor):
     def of(cls, data: torch.Tensor) -> LazyTensor:
         """Return a lazy tensor that has this data."""
         size, stride, offset = data.size(), data.stride(), data.storage_offset()
-        meta = Meta(size, stride, 0, data.dtype, data.device, None)  # type: ignore[arg-type]
+        meta = Meta(size, stride, 0, data.dtype, data.device, None)
         return cls(Value(data), meta, int(offset))
 
     @staticmethod
