@@ -1,5 +1,6 @@
 """The machinery of the documentation: a page that lies must fail."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -116,3 +117,16 @@ def test_long_signatures_are_broken():
         "second: list[dict[str, int]] | None = None,",
         "third: str = '') -> int",
     ]
+
+
+def test_features_name_tests_and_decisions_that_exist():
+    page = (DOCS / "features.md").read_text()
+    tests = re.findall(r"`(tests/[^`]+)::(\w+)`", page)
+    assert len(tests) > 50
+    for file, name in tests:
+        assert f"\ndef {name}(" in (DOCS.parent / file).read_text(), f"{file}::{name}"
+    decisions = " ".join((DOCS / "decisions.md").read_text().split())
+    titles = re.findall(r"decision: ([^|;]+)", page)
+    assert len(titles) > 25
+    for title in titles:
+        assert f"**{title.strip()}" in decisions, title

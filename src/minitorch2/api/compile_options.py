@@ -67,7 +67,12 @@ TORCH_OPTIONS: Final[Mapping[str, TorchOption]] = {
     "prologue_fusion": TorchOption(always=True),
     "inplace_buffers": TorchOption(always=True),
     "triton.persistent_reductions": TorchOption(always=True),
+    "triton.unique_kernel_names": TorchOption(always=True),
+    "allow_buffer_reuse": TorchOption(always=True),
+    "split_reductions": TorchOption(always=True),
     "shape_padding": TorchOption(always=False),
+    "aggressive_fusion": TorchOption(always=False),
+    "cpp_wrapper": TorchOption(always=False),
     "max_autotune_pointwise": TorchOption(),
     "coordinate_descent_tuning": TorchOption(),
 }
