@@ -54,7 +54,7 @@ marked-size | a dimension is marked with limits that its present size does not k
 missing-symbol | a kernel calls a function of the math library that is not there | see `python -m minitorch2 doctor`
 mode-and-options | `compile` was given both a mode and options | add the options of the mode to yours; `minitorch2.list_mode_options` lists them
 no-bundle | the bytes are no bundle of cache entries, or a damaged one | save it again with `minitorch2.save_cache_artifacts`
-no-overload | an operator of a script has no overload for arguments of these types | the message compares the nearest overload argument by argument
+no-overload | an operator of a script has no overload for arguments of these types | pass arguments of the types that the nearest schema wants
 no-source | the text of a function to be scripted cannot be read | define it with `def` in a file, or give its text
 no-such-dimension | a dimension is marked that a tensor does not have | count dimensions from 0, or from -1 at the end
 not-alone | the file of a wrapper, run alone, calls a function that only the process that compiled it had | give the function a name that an import finds
@@ -74,6 +74,7 @@ script-argument-type | a scripted or traced function is called with an argument 
 script-branch-types | the two sides of a conditional expression in a script have different types | give both sides one type
 script-class | a script makes an object of a class that has no place in a graph | use tensors, numbers, lists, dicts, tuples, NamedTuples or modules
 script-constant-argument | an argument that decides what a script is has to be known while it is compiled | give a literal
+script-constant-changed | a trace or a frozen module has read something of Python's objects that has changed since | pass it as an argument, or trace or freeze again
 script-construct | a scripted function uses a construct of Python that is no part of TorchScript | the message says what to write instead
 script-define | text that is to define functions holds something else | leave only `def` statements in it
 script-ellipsis | `...` stands outside of a subscript in a script | write the dimensions
@@ -85,19 +86,20 @@ script-import | a module that a script imports cannot be imported | correct its 
 script-index-after-ellipsis | a tensor is an index after `...` in a script | write `:` for each dimension instead
 script-index-type | a tensor is indexed in a script by something that is no index | use ints, slices, tensors, None and `...`
 script-keyword-parameters | a scripted function is given names for its parameter `**` | pass none, or name the parameters
+script-list-of-python | a script writes to a list of Python's, returns it or keeps it | pass the list as an argument, or make a new one
 script-maybe-undefined | a name of a script has no value on some way, or two types | give it a value of one type on every way
 script-missing-return | a scripted function gives a value, and may end without a return | return a value at the end
 script-mixed-dict | keys or values of one dict of a script have different types | give them one type
 script-mixed-list | elements of one list of a script have different types | give them one type, or use a tuple
 script-module-hooks | a module that is to be scripted has hooks | remove them, and register them on the scripted module
-script-no-attribute | something in a script has no such attribute | the message names the owner
-script-no-element | a constant in a script has no such element | the message names it
+script-no-attribute | something in a script has no such attribute | correct the name, or ask with `hasattr` before
+script-no-element | a constant in a script has no such element | use an index or a key that it has
 script-no-length | `len` of something in a script that has none | give a list, a dict, a tuple, a str or a tensor
 script-not-a-function | something is scripted that is no function | give a function or a module
-script-not-a-value | a module, a class or a function stands in a script where a value is needed | pass what it gives
-script-not-callable | something is called in a script that cannot be called | the message names it
+script-not-a-value | a module, a class or a function stands in a script where a value is needed | call it, and pass what it gives
+script-not-callable | something is called in a script that cannot be called | call a function, a method or a module
 script-not-iterable | a loop of a script goes over something that has no elements | use a range, a list, a dict, a tuple or a tensor
-script-not-subscriptable | something in a script has no elements | the message names it
+script-not-subscriptable | something in a script has no elements | index a tensor, a list, a dict, a tuple or a str
 script-operator | a graph of a script has a node that nothing runs | use an operator of PyTorch, or register one
 script-optional-not-refined | a script uses a value that may be None | test it before: `assert x is not None`
 script-outside-loop | `break` or `continue` stands outside of a loop of a script | leave it out
@@ -110,18 +112,18 @@ script-star | `*` or `**` in a call of a script needs a known number of elements
 script-statement | a statement is no part of the language of scripts | write another one
 script-syntax | text to be scripted follows no rule of the grammar | correct it where the message points
 script-target | something is assigned to or deleted in a script that cannot be | assign to a name, an attribute or an element
-script-text | the text of a graph, a schema or a type is not in its grammar | the message shows the place
+script-text | the text of a graph, a schema or a type is not in its grammar | correct it where the message points
 script-tuple-index | a tuple of a script is indexed by what is no constant, or has no such element | use a constant index, or a list
 script-tuple-length | a tuple is made in a script of what has no known number of elements | use a list
 script-two-types | a name of a script has one type before a loop and another one in it | use another name for the other value
 script-type-of | a script calls `type` | use `isinstance(x, T)`
-script-unknown-name | a name of a script is not defined | the message names the nearest one
+script-unknown-name | a name of a script is not defined | set it before, or import it
 script-unknown-type | an annotation of a script is no type of the language | use Tensor, int, float, bool, str, List, Dict, Tuple, Optional or a NamedTuple
 script-unpack | a script unpacks another number of values than there are names | use as many names
 script-unrolled-exit | a script leaves a loop over modules or a tuple early | put what follows into an `if`
 script-unset-name | a scripted function reads a name that has no value on some way there | give it a value before the branch or the loop that assigns it
-script-wrong-arguments | a call in a script does not fit the function | the message names what it takes
-script-wrong-type | a value of a script stands where one of another type is needed | give a value of the type that the message names
+script-wrong-arguments | a call in a script does not fit the function | pass the arguments that it takes
+script-wrong-type | a value of a script stands where one of another type is needed | give a value of the type that is needed
 shapes-spec | `shapes_spec` names a parameter that the function does not have, or no dimensions | name parameters of the compiled function
 signature-mismatch | a substitute takes other parameters than the function that it stands for | give it the same, or pass skip_signature_check=True
 specialised-size | a size that is marked as dynamic was made a number | the message has the chain of lines; `maybe_mark_dynamic` allows it
@@ -138,7 +140,7 @@ triton-unavailable | tensors are on a GPU, and Triton cannot be used | pip insta
 unknown-backend | there is no backend of this name | see `minitorch2.list_backends(())`
 unknown-log | there is no log of this name, or it logs nothing | MINITORCH2_LOGS=help lists them
 unknown-mode | there is no mode of this name | see `minitorch2.list_mode_options()`
-unknown-operator | a script names an operator that PyTorch does not have | the message names it
+unknown-operator | a script names an operator that PyTorch does not have | correct the name
 unknown-option | there is no option of this name | see `minitorch2.list_options()`
 unknown-pass | there is no pass over graphs of this name | $message
 unknown-place | there is no place among the passes of this name | $message

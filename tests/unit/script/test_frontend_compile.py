@@ -272,6 +272,7 @@ def test_the_whole_text_of_an_error(body):
     with pytest.raises(ScriptError) as caught:
         compile_tree(function_from_ast(text_of(body)))
     assert str(caught.value) == WRONG_BODIES[body]
+    assert "\nFix: " in WRONG_BODIES[body]
 
 
 def test_a_side_that_is_never_taken_may_be_wrong():

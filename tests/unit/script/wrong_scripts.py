@@ -61,13 +61,15 @@ WRONG_BODIES = {
         "program.py:2, in f\n"
         "    return x['a']\n"
         "           ~~~~~~\n"
-        "a tensor cannot be indexed by a value of type str [script-index-type]"
+        "a tensor cannot be indexed by a value of type str [script-index-type]\n"
+        "Fix: use ints, slices, tensors, None and `...`"
     ),
     "continue": (
         "program.py:2, in f\n"
         "    continue\n"
         "    ~~~~~~~~\n"
-        "`continue` stands outside of a loop [script-outside-loop]"
+        "`continue` stands outside of a loop [script-outside-loop]\n"
+        "Fix: leave it out"
     ),
     "(1, 2)[x.dim()]": (
         "program.py:2, in f\n"
@@ -97,31 +99,36 @@ WRONG_BODIES = {
         "program.py:2, in f\n"
         "    return torch.relu\n"
         "           ~~~~~~~~~~\n"
-        "the operator aten::relu cannot be used as a value [script-not-a-value]"
+        "the operator aten::relu cannot be used as a value [script-not-a-value]\n"
+        "Fix: call it, and pass what it gives"
     ),
     "return range(x)(3)": (
         "program.py:2, in f\n"
         "    return range(x)(3)\n"
         "           ~~~~~~~~~~~\n"
-        "a range cannot be called [script-not-callable]"
+        "a range cannot be called [script-not-callable]\n"
+        "Fix: call a function, a method or a module"
     ),
     "torch.nothing(x)": (
         "program.py:2, in f\n"
         "    torch.nothing(x)\n"
         "    ~~~~~~~~~~~~~\n"
-        "torch has no attribute nothing [script-no-attribute]"
+        "torch has no attribute nothing [script-no-attribute]\n"
+        "Fix: correct the name, or ask with `hasattr` before"
     ),
     "return int('a')": (
         "program.py:2, in f\n"
         "    return int('a')\n"
         "           ~~~~~~~~\n"
-        "invalid literal for int() with base 10: 'a' [script-wrong-arguments]"
+        "invalid literal for int() with base 10: 'a' [script-wrong-arguments]\n"
+        "Fix: pass the arguments that it takes"
     ),
     "return x(1)": (
         "program.py:2, in f\n"
         "    return x(1)\n"
         "           ~~~~\n"
-        "a value of type Tensor cannot be called [script-not-callable]"
+        "a value of type Tensor cannot be called [script-not-callable]\n"
+        "Fix: call a function, a method or a module"
     ),
     "len = 3\n    del len\n    return len": (
         "program.py:4, in f\n"
@@ -236,7 +243,8 @@ WRONG_BODIES = {
         "program.py:2, in f\n"
         "    return max()\n"
         "           ~~~~~\n"
-        "max takes 1 argument here, and got 0 [script-wrong-arguments]"
+        "max takes 1 argument here, and got 0 [script-wrong-arguments]\n"
+        "Fix: pass the arguments that it takes"
     ),
     "return 1 < 'a'": (
         "program.py:2, in f\n"
@@ -245,7 +253,8 @@ WRONG_BODIES = {
         "aten::lt cannot be called with (int, str); the nearest schema is "
         "aten::lt.int(int a, int b) -> bool\n"
         "  a: fits\n"
-        "  b: wants int, is given str [no-overload]"
+        "  b: wants int, is given str [no-overload]\n"
+        "Fix: pass arguments of the types that the nearest schema wants"
     ),
     "return isinstance(x, 3)": (
         "program.py:2, in f\n"
@@ -259,19 +268,22 @@ WRONG_BODIES = {
         "    return enumerate()\n"
         "           ~~~~~~~~~~~\n"
         "enumerate(iterable, start=0) is called wrongly: missing a required argument: "
-        "'iterable' [script-wrong-arguments]"
+        "'iterable' [script-wrong-arguments]\n"
+        "Fix: pass the arguments that it takes"
     ),
     "return getattr(x)": (
         "program.py:2, in f\n"
         "    return getattr(x)\n"
         "           ~~~~~~~~~~\n"
-        "getattr takes 2 arguments here, and got 1 [script-wrong-arguments]"
+        "getattr takes 2 arguments here, and got 1 [script-wrong-arguments]\n"
+        "Fix: pass the arguments that it takes"
     ),
     "with x:\n        return x": (
         "program.py:2, in f\n"
         "    with x:\n"
         "         ~\n"
-        "a value of type Tensor is no context manager [script-wrong-type]"
+        "a value of type Tensor is no context manager [script-wrong-type]\n"
+        "Fix: give `torch.no_grad()`, or an object with `__enter__`"
     ),
     "match x:\n        case 1:\n            return x\n    return x": (
         "program.py:2\n"

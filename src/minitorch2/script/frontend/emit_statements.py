@@ -441,7 +441,10 @@ class StatementEmitter(ExpressionEmitter):
         context = given.as_value(self, item.context.range)
         if not isinstance(context.type, ClassType) and context.type != ANY:
             raise given.refuse(
-                "is no context manager", item.context.range, code="script-wrong-type"
+                "is no context manager",
+                item.context.range,
+                code="script-wrong-type",
+                fix="give `torch.no_grad()`, or an object with `__enter__`",
             )
         entered = self.node("prim::Enter", (context,), (ANY,), item.context.range).output
         if item.target is not None:

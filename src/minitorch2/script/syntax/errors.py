@@ -10,6 +10,7 @@ from textwrap import indent
 from typing import Final
 
 from minitorch2.errors import MinitorchError
+from minitorch2.errors.codes import ERROR_CODES
 from minitorch2.script.syntax.source import SourceRange
 
 
@@ -47,7 +48,7 @@ class ScriptError(MinitorchError):
         message: one sentence that says what is the matter.
         where: the part of the user's program; None if no part is to blame.
         code: a stable kebab-case name of this kind of problem.
-        fix: what the user can write instead.
+        fix: what the user can write instead; by default the remedy of the code.
 
     Attributes:
         where: as given.
@@ -61,6 +62,7 @@ class ScriptError(MinitorchError):
     ) -> None:
         self.where = where
         self.functions = _FUNCTIONS.get()
+        fix = fix or ERROR_CODES[code].remedy
         super().__init__(message, code=code, fix=fix, user_line=self._places() or None)
 
     def __str__(self) -> str:
