@@ -317,7 +317,7 @@ MUTANTS = (
     Mutant(
         "bytecode capture",
         "a graph that is given dual tensors loses their tangents",
-        Edit(is_worth_capturing, "if forward_ad._current_level >= 0:", "if False:"),
+        Edit(is_worth_capturing, "if forward_level() >= 0:", "if False:"),
         test_transforms.test_tangents_of_dual_tensors_are_eagers,
     ),
     Mutant(

@@ -35,6 +35,7 @@ from minitorch2.graph.pipeline import run_passes
 from minitorch2.graph.verify import verify
 from minitorch2.graph.wrapper_tensors import is_wrapper
 from minitorch2.logs import get_logger
+from minitorch2.native.torch_internals.modes import DisableTorchFunction
 
 _LOGGER = get_logger(__name__)
 
@@ -174,7 +175,7 @@ def _inference(program: TracedProgram, plan: ProgramPlan, compiler: Compiler) ->
 def _compiled(compiler: Compiler, module: GraphModule) -> BoxedCall:
     """Return a compiled aten graph; a default device does not affect the compiler's own tensors."""
     settle_sizes(module)
-    with torch._C.DisableTorchFunction():
+    with DisableTorchFunction():
         return compiler(module, _example_values(module))
 
 

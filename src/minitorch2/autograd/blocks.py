@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import torch
-from torch.utils._python_dispatch import _disable_current_modes
 
 from minitorch2.autograd.schemas import memory_root
 from minitorch2.autograd.trace import Tracer
@@ -27,6 +26,7 @@ from minitorch2.graph.memory_order import memory_order
 from minitorch2.graph.node import Node
 from minitorch2.graph.pipeline import run_passes
 from minitorch2.graph.printer import type_text
+from minitorch2.native.torch_internals.modes import disable_all_modes
 
 if TYPE_CHECKING:
     from minitorch2.autograd.joint import TracedProgram
@@ -91,7 +91,7 @@ class Blocks:
     def _compile(self, block: Block, inputs: Sequence[FakeTensor]) -> _Compiled | None:
         differentiate = torch.is_grad_enabled() and any(x.requires_grad for x in inputs)
         examples = [fake_like(x).requires_grad_(x.requires_grad) for x in inputs]
-        with _disable_current_modes():
+        with disable_all_modes():
             program = self._trace(block.body, examples, differentiate)
         if program.spent or not program.epilogue.is_trivial(program.forward_outputs):
             return None
@@ -183,7 +183,7 @@ class _Call:
 
     def _record(self, block: Block, nodes: list[Node]) -> tuple[Any, ...]:
         results = [node.meta["val"] for node in block.body.graph.output_node.args[0]]
-        with _disable_current_modes():
+        with disable_all_modes():
             fakes = tuple(map(fake_like, results))
         return self.tracer.record_call(block, nodes, fakes)
 

@@ -8,7 +8,6 @@ from itertools import count
 from typing import Any, TypeAlias
 
 import torch
-from torch.utils._pytree import TreeSpec, tree_unflatten
 
 from minitorch2.autograd.epilogue import Epilogue
 from minitorch2.autograd.lift import lift_attributes
@@ -27,6 +26,8 @@ from minitorch2.autograd.second_derivatives import EagerGradients
 from minitorch2.autograd.spent_history import spend
 from minitorch2.errors import BackendError
 from minitorch2.graph.graph_module import GraphModule
+from minitorch2.native.torch_internals.gradients import innermost_saved_tensor_hooks
+from minitorch2.native.torch_internals.pytree import TreeSpec, tree_unflatten
 
 Run: TypeAlias = Callable[..., Sequence[Any]]
 
@@ -111,7 +112,7 @@ def _writing_early(forward: BoxedCall, epilogue: Epilogue) -> BoxedCall:
     A checkpoint that computes a program again ends it there; eager PyTorch has updated the
     statistics of a batch normalization by then: twice in all.
     """
-    top = torch._C._autograd._top_saved_tensors_default_hooks
+    top = innermost_saved_tensor_hooks
 
     def call(arguments: list[Any]) -> list[Any]:
         if top(False) is None:

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import torch
-
 from minitorch2.autograd.partition import Partition
 from minitorch2.autograd.recompute import saved_bytes
 from minitorch2.graph.graph_module import GraphModule
 from minitorch2.graph.node import Node
+from minitorch2.native.torch_internals.operators import OpOverload
 
 
 def draw_cut(parts: Partition) -> str:
@@ -49,7 +48,7 @@ def _style(node: Node, saved: set[str], known: set[str]) -> str:
 
 
 def _operator(node: Node) -> str:
-    if not isinstance(node.target, torch._ops.OpOverload):
+    if not isinstance(node.target, OpOverload):
         return node.op
     return str(node.target).removesuffix(".default")
 

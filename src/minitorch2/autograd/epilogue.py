@@ -14,9 +14,9 @@ from functools import cached_property
 from typing import Any, TypeAlias
 
 import torch
-from torch.utils._pytree import tree_leaves, tree_map
 
 from minitorch2.autograd.functionalize import ViewStep
+from minitorch2.native.torch_internals.pytree import tree_leaves, tree_map
 
 
 @dataclass(frozen=True)

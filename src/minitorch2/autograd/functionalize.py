@@ -24,9 +24,9 @@ import torch
 from minitorch2.errors import UnsupportedError
 from minitorch2.graph.extensions import note_extension
 from minitorch2.graph.node import Node
+from minitorch2.native.torch_internals.operators import OpOverload as Operator
 
 aten = torch.ops.aten
-Operator = torch._ops.OpOverload
 
 
 class Emitter(Protocol):

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import torch
-from torch.utils._python_dispatch import _disable_current_modes
 
 from minitorch2.autograd.trace import Tracer
 from minitorch2.graph.composite import Composite, RunGraph
@@ -21,6 +20,7 @@ from minitorch2.graph.graph import Graph
 from minitorch2.graph.graph_module import GraphModule
 from minitorch2.graph.higher_order import Cond, HigherOrder, Loop, LoopGradient
 from minitorch2.graph.node import Node
+from minitorch2.native.torch_internals.modes import disable_all_modes
 
 TraceGraph: TypeAlias = Callable[[GraphModule, Sequence[torch.Tensor]], GraphModule]
 """From a captured graph and examples of its inputs to the functional graph."""
@@ -89,7 +89,7 @@ class _Call:
         """Record the operator itself."""
         self.nodes = [self.tracer.read(x) for x in inputs]  # as they are now
         self.inputs = [fake_like(x) for x in inputs]
-        with _disable_current_modes():
+        with disable_all_modes():
             examples = self._examples(self.target)
             self.functional = self.target.map_graphs(lambda g: self.trace_graph(g, examples))
             with FakeMode():  # type: ignore[no-untyped-call]
@@ -101,7 +101,7 @@ class _Call:
         if isinstance(self.target, Loop):
             tangents = [tangent.contiguous() for tangent in tangents]
         nodes = [*self.nodes, *map(self.tracer.read, tangents)]
-        with _disable_current_modes(), self._autocast_as_before():
+        with disable_all_modes(), self._autocast_as_before():
             fakes = [fake_like(tangent) for tangent in tangents]
             target, wanted = self._gradient(self.target, needs, fakes)
             results = [

@@ -16,7 +16,6 @@ from typing import Any
 
 import sympy
 import torch
-from torch.utils._pytree import TreeSpec, tree_flatten, tree_map
 
 from minitorch2.autograd.blocks import Blocks, SplitProgram
 from minitorch2.autograd.epilogue import (
@@ -60,6 +59,7 @@ from minitorch2.graph.symbols.expression import SYMBOLIC
 from minitorch2.graph.symbols.unbacked import making_symbols
 from minitorch2.graph.value_checks import check_values
 from minitorch2.graph.wrapper_tensors import is_wrapper
+from minitorch2.native.torch_internals.pytree import TreeSpec, tree_flatten, tree_map
 
 aten = torch.ops.aten
 

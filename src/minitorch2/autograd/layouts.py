@@ -10,16 +10,16 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from torch.utils._pytree import tree_leaves, tree_map
 
 from minitorch2.autograd.schemas import alias_facts
 from minitorch2.graph.fake_tensor import FakeTensor, run_fake
 from minitorch2.graph.memory_order import memory_order
 from minitorch2.graph.symbols import same_sizes
 from minitorch2.graph.symbols.unbacked import is_dense
+from minitorch2.native.torch_internals.operators import OpOverload as Operator
+from minitorch2.native.torch_internals.pytree import tree_leaves, tree_map
 
 aten = torch.ops.aten
-Operator = torch._ops.OpOverload
 
 
 def own_results(func: Operator, args: Any, kwargs: Any) -> Any:

@@ -16,13 +16,13 @@ from functools import cached_property
 from typing import Any
 
 import torch
-from torch.utils._pytree import TreeSpec
 
 from minitorch2.autograd.epilogue import Epilogue
 from minitorch2.autograd.joint import Place, TracedProgram
 from minitorch2.autograd.partition import Partition, SavedInput, SavedOutput
 from minitorch2.graph.effects import is_random
 from minitorch2.graph.node import nodes_in
+from minitorch2.native.torch_internals.pytree import TreeSpec
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from minitorch2.autograd.schemas import alias_facts
 from minitorch2.graph.effects import is_impure
 from minitorch2.graph.node import Node
 from minitorch2.graph.symbols import expr_of
+from minitorch2.native.torch_internals.operators import OpOverload
 
 aten = torch.ops.aten
 
@@ -42,7 +43,7 @@ def is_recomputable(node: Node) -> bool:
         return not node.meta["val"].is_floating_point()
     if _copies_an_input(node):
         return False
-    if not isinstance(node.target, torch._ops.OpOverload):
+    if not isinstance(node.target, OpOverload):
         return False
     return torch.Tag.pointwise in node.target.tags or alias_facts(node.target).is_view
 
@@ -138,7 +139,7 @@ def _is_library_call(node: Node) -> bool:
 
 
 def _is_view(node: Node) -> bool:
-    return isinstance(node.target, torch._ops.OpOverload) and alias_facts(node.target).is_view
+    return isinstance(node.target, OpOverload) and alias_facts(node.target).is_view
 
 
 def saved_bytes(node: Node) -> float:

@@ -24,6 +24,13 @@ from minitorch2.foundation.compile_lock import COMPILING, garbage_uncollected
 from minitorch2.graph.graph_module import GraphModule
 from minitorch2.graph.passes.simplify_sizes import settle_sizes
 from minitorch2.logs import compile_id, compiling, get_logger
+from minitorch2.native.torch_internals.gradients import (
+    are_transforms_active,
+    count_users_of_storage,
+    is_batched,
+    is_batched_by_autograd,
+)
+from minitorch2.native.torch_internals.modes import DisableTorchFunction
 from minitorch2.stages.progress import reported
 
 BoxedCall: TypeAlias = Callable[[list[Any]], list[Any]]
@@ -36,8 +43,8 @@ CompiledBackward: TypeAlias = tuple[BoxedCall, tuple[int, ...], BoxedCall | None
 operator, if that may be run instead.
 """
 _LOGGER = get_logger(__name__)
-_is_legacy_batched = torch._C._functorch.is_legacy_batchedtensor
-_is_batched = torch._C._functorch.is_batchedtensor
+_is_legacy_batched = is_batched_by_autograd
+_is_batched = is_batched
 _REFERENCES = 3
 """What refers to an element of a list, as `sys.getrefcount` counts in a function that got it."""
 
@@ -70,7 +77,7 @@ class LazilyCompiled:
             config.use(self._config),
             stages.collect_into(self._logs),
             compiling(self._id),
-            torch._C.DisableTorchFunction(),
+            DisableTorchFunction(),
         ):
             if self.call is None:
                 assert self._make is not None
@@ -207,7 +214,7 @@ def _applier(function: type[torch.autograd.Function]) -> Callable[..., Sequence[
     without_functorch: Callable[..., Sequence[Any]] = super(torch.autograd.Function, function).apply  # type: ignore[misc]
 
     def apply(*inputs: Any) -> Sequence[Any]:
-        if torch._C._are_functorch_transforms_active():
+        if are_transforms_active():
             return with_functorch(*inputs)  # type: ignore[no-any-return, no-untyped-call]
         return without_functorch(*inputs)
 
@@ -333,7 +340,7 @@ def _is_seen_elsewhere(tensor: torch.Tensor) -> bool:
     """
     if sys.getrefcount(tensor) > _REFERENCES or tensor._use_count() > 1:  # type: ignore[attr-defined]
         return True
-    owners = torch._C._storage_Use_Count(tensor.untyped_storage()._cdata)
+    owners = count_users_of_storage(tensor.untyped_storage()._cdata)
     return bool(owners > 2 + (tensor._base is not None))
 
 

@@ -16,9 +16,10 @@ import torch
 from minitorch2.errors import UnsupportedError
 from minitorch2.graph.node import Node
 from minitorch2.graph.random_operators import bernoulli
+from minitorch2.native.torch_internals.dispatch import DispatchKey
+from minitorch2.native.torch_internals.operators import OpOverload as Operator
 
 aten = torch.ops.aten
-Operator = torch._ops.OpOverload
 
 _OTHER_FUNCTIONAL_NAMES: Final[dict[Operator, Operator]] = {
     aten.bernoulli_.float: bernoulli,
@@ -53,7 +54,7 @@ def alias_facts(func: Operator) -> AliasFacts:
 @cache
 def is_composite(func: Operator) -> bool:
     """Return whether the operator is defined by other operators, its gradient included."""
-    key = torch._C.DispatchKey.CompositeImplicitAutograd
+    key = DispatchKey.CompositeImplicitAutograd
     return bool(func.has_kernel_for_dispatch_key(key))
 
 
@@ -113,7 +114,7 @@ def functional_arguments(func: Operator, form: Operator, bound: dict[str, Any]) 
 
 def memory_root(node: Node) -> Node:
     """Return the node whose memory ``node`` is a view of."""
-    while node.op == "call_function" and isinstance(node.target, torch._ops.OpOverload):
+    while node.op == "call_function" and isinstance(node.target, Operator):
         if not alias_facts(node.target).is_view:
             break
         node = node.args[0]

@@ -19,12 +19,12 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import Any, TypeAlias
 
 import torch
-from torch.utils._pytree import tree_leaves
 
 from minitorch2 import config
 from minitorch2.autograd.joint import Place
 from minitorch2.autograd.plan import Repetition
 from minitorch2.graph.graph_module import GraphModule
+from minitorch2.native.torch_internals.pytree import tree_leaves
 
 Call: TypeAlias = tuple[list[Any], list[int], tuple[Any, ...], dict[torch.device, torch.Tensor]]
 """What a call of the forward graph was given: tensors as weak references, their versions, the

@@ -46,9 +46,10 @@ from minitorch2.graph.symbols import ShapeEnv, expr_of, same_sizes
 from minitorch2.graph.symbols.shape_env import RuntimeCheck
 from minitorch2.graph.symbols.unbacked import unbacked_in
 from minitorch2.graph.value_checks import check_values
+from minitorch2.native.torch_internals.gradients import current_autograd_node
+from minitorch2.native.torch_internals.operators import OpOverload as Operator
 
 aten = torch.ops.aten
-Operator = torch._ops.OpOverload
 Decompositions = Mapping[Operator, Callable[..., Any]]
 
 _RENAMES = frozenset({aten.alias.default, aten.detach.default, aten.lift_fresh.default})
@@ -408,7 +409,7 @@ class Tracer(DispatchMode):
 
         Only the last autograd node of an operator carries the line; the ones behind it run next.
         """
-        running: Any = torch._C._current_autograd_node()
+        running: Any = current_autograd_node()
         if running is not None:
             self.source = running.metadata.get("source", self.source)
 

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
 import torch
-from torch._dispatch.python import enable_python_dispatcher
+
+from minitorch2.native.torch_internals.dispatch import enable_python_dispatcher
 
 
 @contextmanager

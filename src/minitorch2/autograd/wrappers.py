@@ -18,7 +18,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from minitorch2.errors import BackendError, UnsupportedError
 from minitorch2.graph.fake_tensor import FakeTensor, meta_tensor
@@ -27,6 +26,8 @@ from minitorch2.graph.graph_module import GraphModule
 from minitorch2.graph.node import Node, map_nodes
 from minitorch2.graph.symbols.expression import SYMBOLIC
 from minitorch2.graph.wrapper_tensors import Wrapped, is_wrapper, plain_parts
+from minitorch2.native.torch_internals.modes import DisableTorchFunctionSubclass
+from minitorch2.native.torch_internals.pytree import tree_flatten, tree_unflatten
 
 Run = Callable[..., Any]
 
@@ -234,7 +235,7 @@ class Opening:
             return tuple(_Send.apply(self.gradient, value))  # type: ignore[no-untyped-call]
         if self.structure is None:
             return (value,)
-        with torch._C.DisableTorchFunctionSubclass():
+        with DisableTorchFunctionSubclass():
             structure = Wrapped.of(value)
             return tuple(_TakeApart.apply(structure, self.has_carrier, value))  # type: ignore[no-untyped-call]
 
@@ -301,7 +302,7 @@ def _result(structure: Wrapped | None, values: Iterator[Any]) -> Any:
     parts = [next(values) for _ in range(count)]
     numbers = [next(values) for _ in range(2 * len(structure.size))]
     known = structure.with_sizes(numbers)
-    with torch._C.DisableTorchFunctionSubclass():
+    with DisableTorchFunctionSubclass():
         return _PutTogether.apply(known, None, *parts)  # type: ignore[no-untyped-call]
 
 

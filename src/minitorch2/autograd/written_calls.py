@@ -13,12 +13,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 import torch
-from torch.utils._pytree import tree_flatten
 
 from minitorch2.errors import UnsupportedError
 from minitorch2.graph.fake_tensor import FakeTensor, fake_like, same_storage
 from minitorch2.graph.functional_call import FunctionalCall
 from minitorch2.graph.node import Node
+from minitorch2.native.torch_internals.pytree import tree_flatten
 
 
 class Recorder(Protocol):

@@ -22,6 +22,7 @@ from torch import Tensor
 from minitorch2.graph.graph_module import GraphModule
 from minitorch2.graph.names import qualified_name
 from minitorch2.graph.node import Node, map_nodes
+from minitorch2.native.torch_internals.global_state import HAS_MKLDNN
 
 aten = torch.ops.aten
 _FORMAT: Final = torch.channels_last
@@ -36,7 +37,7 @@ and their gradients several times (`python -m benchmarks breadth --only ResNeXt`
 def _pays(x: Tensor, weight: Tensor, groups: int) -> bool:
     """Return whether the library is faster with channels last: for images, not in wide groups."""
     widest = _GPU_GROUP if _is_on_gpu(x) else _CPU_GROUP
-    has_library = _is_on_gpu(x) or torch._C._has_mkldnn
+    has_library = _is_on_gpu(x) or HAS_MKLDNN
     has_wide_groups = groups > 1 and weight.shape[1] > widest
     return x.dim() == 4 and x.dtype in _DTYPES and has_library and not has_wide_groups
 

@@ -23,6 +23,7 @@ from minitorch2.graph.symbols.text import ExprPrinter
 from minitorch2.loopir.expressions import Expr
 from minitorch2.loopir.ops import Value
 from minitorch2.loopir.schedule import BaseSchedulerNode, JoinedSchedulerNode, KernelNode, bodies
+from minitorch2.native.torch_internals.operators import OpOverload
 
 INDENT = "    "
 
@@ -157,11 +158,7 @@ def kernel_name(node: BaseSchedulerNode, number: int) -> str:
 
 
 def _operator(target: object) -> str:
-    name = (
-        target._overloadpacket.__name__
-        if isinstance(target, torch._ops.OpOverload)
-        else str(target)
-    )
+    name = target._overloadpacket.__name__ if isinstance(target, OpOverload) else str(target)
     return name.strip("_") if name.isidentifier() else "op"
 
 

@@ -8,7 +8,6 @@ from typing import Any
 
 import sympy
 import torch
-from torch._ops import OpOverload
 
 from minitorch2.codegen.common import print_expr
 from minitorch2.graph.literals import is_literal, literal
@@ -18,6 +17,7 @@ from minitorch2.graph.symbols import print_condition
 from minitorch2.graph.symbols.conditions import is_condition
 from minitorch2.loopir.buffers import Buffer, BufferView, ExternKernel, HostCall, MultiOutput
 from minitorch2.loopir.layout import FixedLayout
+from minitorch2.native.torch_internals.operators import OpOverload
 
 aten = torch.ops.aten
 

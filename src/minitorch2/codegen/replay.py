@@ -40,6 +40,7 @@ from minitorch2 import stages
 from minitorch2.logs import get_logger
 from minitorch2.loopir.buffers import Buffer
 from minitorch2.loopir.lower_graph import LoweredGraph
+from minitorch2.native.torch_internals.gradients import count_users_of_storage
 
 _LOGGER = get_logger(__name__)
 BoxedCall = Callable[[list[Any]], list[Any]]
@@ -120,7 +121,7 @@ class Recording:
         self._own = [(i, tensor) for i, tensor in tensors.items() if i not in self.aliases]
         _OWNED.update(tensor.data_ptr() for _, tensor in self._own)
         self._storages = [*{tensor.untyped_storage()._cdata for _, tensor in self._own}]
-        self._idle = [*map(torch._C._storage_Use_Count, self._storages)]
+        self._idle = [*map(count_users_of_storage, self._storages)]
 
     def fits(self, addresses: list[int], stream: int) -> bool:
         """Return whether the arguments that it reads in place are at the recorded addresses.
@@ -131,7 +132,7 @@ class Recording:
 
     def is_free(self) -> bool:
         """Return whether nothing refers to a result of the last replay any more."""
-        return [*map(torch._C._storage_Use_Count, self._storages)] == self._idle
+        return [*map(count_users_of_storage, self._storages)] == self._idle
 
     def run(self, arguments: list[Any]) -> list[Any]:
         """Copy the arguments that have moved, replay, and return the results as new tensors.

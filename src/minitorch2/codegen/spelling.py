@@ -22,6 +22,7 @@ from minitorch2.foundation.module_names import is_in_package
 from minitorch2.graph.graph_module import GraphModule
 from minitorch2.graph.literals import is_literal, literal
 from minitorch2.graph.names import module_of, qualified_name
+from minitorch2.native.torch_internals.operators import OpOverload
 
 MOST_BYTES: Final = 2**16
 """Of a tensor that is spelled."""
@@ -83,7 +84,7 @@ class _Speller:
         return ", ".join(map(self.spell, values))
 
     def _named(self, value: Any) -> str:
-        if isinstance(value, torch._ops.OpOverload):
+        if isinstance(value, OpOverload):
             return self._imported(str(qualified_name(value)))
         if is_dataclass(value) and is_in_package(type(value).__module__, "minitorch2"):
             return self._dataclass(value)

@@ -23,6 +23,7 @@ from minitorch2.graph.symbols.expression import expr_of
 from minitorch2.graph.symbols.ranges import ANY, Range
 from minitorch2.graph.symbols.sym_node import SymNode
 from minitorch2.graph.symbols.unbacked import UnbackedSymbols
+from minitorch2.native.torch_internals.operators import OpOverload
 
 aten = torch.ops.aten
 
@@ -155,7 +156,7 @@ def item(symbols: UnbackedSymbols, x: Tensor) -> Any:
     return symbols.number(int, ANY if is_long else Range(limits.min, limits.max))
 
 
-DATA_DEPENDENT: Final[dict[torch._ops.OpOverload, Callable[..., Any]]] = {
+DATA_DEPENDENT: Final[dict[OpOverload, Callable[..., Any]]] = {
     aten._local_scalar_dense.default: item,
     aten.bincount.default: bincount,
     aten.index.Tensor: index,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
 
-from torch.utils._python_dispatch import TorchDispatchMode
+from minitorch2.native.torch_internals.modes import TorchDispatchMode
 
 
 class Launch(Protocol):

@@ -13,6 +13,7 @@ from minitorch2.graph.higher_order import HigherOrder
 from minitorch2.graph.kernel_launch import KernelLaunch
 from minitorch2.graph.names import qualified_name
 from minitorch2.graph.node import Node, nodes_in
+from minitorch2.native.torch_internals.operators import OpOverload, has_kernel, has_kernel_for_key
 
 _RANDOM_NAMES: Final = frozenset(
     [
@@ -83,7 +84,7 @@ def is_random(node: Node) -> bool:
     """Return whether the node draws from a random generator."""
     if isinstance(node.target, HigherOrder):
         return any(map(is_random, node.target.nodes()))
-    if node.op == "call_function" and isinstance(node.target, torch._ops.OpOverload):
+    if node.op == "call_function" and isinstance(node.target, OpOverload):
         # Attention operators draw only if their dropout is not 0.
         dropout = argument_of(node.target, "dropout_p", node.args, node.kwargs)
         return overload_is_random(node.target) and dropout != 0
@@ -96,9 +97,7 @@ def overload_is_random(target: Any) -> bool:
     return torch.Tag.nondeterministic_seeded in target.tags
 
 
-def argument_of(
-    func: torch._ops.OpOverload, name: str, args: Sequence[Any], kwargs: Mapping[str, Any]
-) -> Any:
+def argument_of(func: OpOverload, name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
     """Return a call's value for a parameter, or its default; None without such a parameter."""
     for position, argument in enumerate(func._schema.arguments):
         if argument.name == name:
@@ -116,7 +115,7 @@ def is_mutating(node: Node) -> bool:
         return (name.endswith("_") and not name.endswith("__")) or name == "__setitem__"
     if node.op != "call_function":
         return False
-    if isinstance(node.target, torch._ops.OpOverload):
+    if isinstance(node.target, OpOverload):
         return bool(node.target._schema.is_mutable)
     if isinstance(node.target, KernelLaunch):
         return True
@@ -194,7 +193,7 @@ def may_be_returned(node: Node) -> bool:
 
 
 def _may_view(node: Node) -> bool:
-    if isinstance(node.target, torch._ops.OpOverload):
+    if isinstance(node.target, OpOverload):
         return any(result.alias_info is not None for result in node.target._schema.returns)
     return not _never_views(bare_name(node))
 
@@ -210,11 +209,9 @@ def _never_views(name: str) -> bool:
     overloads = [getattr(packet, overload) for overload in packet.overloads()] if packet else []
     return bool(overloads) and not any(
         any(result.alias_info is not None for result in overload._schema.returns)
-        or torch._C._dispatch_has_kernel_for_dispatch_key(
-            overload.name(), "CompositeImplicitAutograd"
-        )
+        or has_kernel_for_key(overload.name(), "CompositeImplicitAutograd")
         for overload in overloads
-        if not overload._schema.is_mutable and torch._C._dispatch_has_kernel(overload.name())
+        if not overload._schema.is_mutable and has_kernel(overload.name())
     )
 
 
@@ -222,7 +219,7 @@ def is_known_pure(node: Node) -> bool:
     """Return whether a node calls a function of PyTorch that is known to have no effect."""
     if node.op == "call_method":
         return True  # of a tensor; mutating ones end in an underscore
-    if isinstance(node.target, torch._ops.OpOverload):
+    if isinstance(node.target, OpOverload):
         return node.target.namespace in ("aten", "prims")
     if node.target is operator.getitem or node.target is getattr:
         return True
@@ -242,6 +239,6 @@ def _sets_state(name: str) -> bool:
 
 def bare_name(node: Node) -> str:
     """Return the name of the target that a node calls, without its module and overload."""
-    if isinstance(node.target, torch._ops.OpOverload):
+    if isinstance(node.target, OpOverload):
         return str(node.target._schema.name.split("::")[1])
     return node.target if isinstance(node.target, str) else getattr(node.target, "__name__", "")

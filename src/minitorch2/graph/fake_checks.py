@@ -15,13 +15,13 @@ from typing import Any, Final
 
 import torch
 from torch import Tensor
-from torch.utils._pytree import tree_leaves, tree_map_only
 
 from minitorch2.graph.symbols.conditions import compare
 from minitorch2.graph.symbols.expression import expr_of
+from minitorch2.native.torch_internals.operators import OpOverload as Operator
+from minitorch2.native.torch_internals.pytree import tree_leaves, tree_map_only
 
 aten = torch.ops.aten
-Operator = torch._ops.OpOverload
 
 _REFUSED: Final = "without overflow"
 """How PyTorch ends what it says of a number that a dtype does not hold."""

@@ -11,11 +11,12 @@ from typing import Any, Final
 
 import torch
 from torch import Tensor
-from torch._prims_common import suggest_memory_format
 
 from minitorch2.graph import random_operators
 from minitorch2.graph.fake_reductions import FAKE_REDUCTIONS, plain_batch_norm
 from minitorch2.graph.symbols.unbacked import is_dense
+from minitorch2.native.torch_internals.meta_rules import suggest_memory_format
+from minitorch2.native.torch_internals.operators import OpOverload
 
 aten = torch.ops.aten
 _CHANNELS_LAST: Final = torch.channels_last
@@ -80,7 +81,7 @@ def convolution_backward(
     )
 
 
-def batch_norm(func: torch._ops.OpOverload, x: Tensor, *arguments: Any) -> Any:
+def batch_norm(func: OpOverload, x: Tensor, *arguments: Any) -> Any:
     """Return a row-major or channels-last result, whatever the strides of the input.
 
     PyTorch's kernel, on meta tensors, keeps the input's strides.
@@ -134,7 +135,7 @@ _UPSAMPLINGS: Final = {
 METADATA_OPERATORS: Final = {aten.size.default: size}
 """Operators that ask for what tensors know: nothing is left to compute."""
 
-FAKE_KERNELS: Final[dict[torch._ops.OpOverload, Callable[..., Any]]] = {
+FAKE_KERNELS: Final[dict[OpOverload, Callable[..., Any]]] = {
     **FAKE_REDUCTIONS,
     aten._sample_dirichlet.default: drawn_like,
     aten._dirichlet_grad.default: drawn_like,

@@ -13,12 +13,11 @@ from functools import cache
 from typing import Any
 
 import torch
-from torch._prims_common import compute_elementwise_output_strides
 
 from minitorch2.graph.symbols.expression import SYMBOLIC, expr_of
 from minitorch2.graph.symbols.unbacked import is_dense
-
-Operator = torch._ops.OpOverload
+from minitorch2.native.torch_internals.meta_rules import elementwise_strides
+from minitorch2.native.torch_internals.operators import OpOverload as Operator
 
 
 @cache
@@ -90,4 +89,4 @@ def _known(number: Any) -> Any:
 
 
 def _strides(tensors: Sequence[torch.Tensor], shape: Sequence[int]) -> Sequence[int]:
-    return compute_elementwise_output_strides(*[tensor.expand(shape) for tensor in tensors])
+    return elementwise_strides(*[tensor.expand(shape) for tensor in tensors])

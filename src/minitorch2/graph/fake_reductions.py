@@ -17,6 +17,8 @@ from typing import Any, Final
 import torch
 from torch import Tensor
 
+from minitorch2.native.torch_internals.operators import OpOverload
+
 aten = torch.ops.aten
 _FLOATS: Final = (torch.float32, torch.float64)
 _NONE: Final = 0
@@ -125,9 +127,7 @@ def quantified(x: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor | No
     return result
 
 
-def elementwise_loss(
-    func: torch._ops.OpOverload, x: Tensor, target: Tensor, *arguments: Any
-) -> Tensor | None:
+def elementwise_loss(func: OpOverload, x: Tensor, target: Tensor, *arguments: Any) -> Tensor | None:
     """Return a number, or one for each element."""
     others = [a for a in arguments if isinstance(a, Tensor)]
     if not _is_plain(x, target, *others) or not _have_shape(x.shape, target, *others):
@@ -180,7 +180,7 @@ _LOSSES: Final = (
     aten.binary_cross_entropy.default, aten.binary_cross_entropy_with_logits.default,
 )  # fmt: skip
 
-FAKE_REDUCTIONS: Final[dict[torch._ops.OpOverload, Callable[..., Any]]] = {
+FAKE_REDUCTIONS: Final[dict[OpOverload, Callable[..., Any]]] = {
     aten.native_layer_norm.default: layer_norm,
     aten.native_group_norm.default: group_norm,
     aten._log_softmax.default: log_softmax,

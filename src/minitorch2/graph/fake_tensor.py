@@ -14,7 +14,6 @@ from functools import cache
 from typing import Any, Final
 
 import torch
-from torch._dispatch.python import enable_python_dispatcher
 
 from minitorch2.errors import UnsupportedError
 from minitorch2.graph.data_dependent import DATA_DEPENDENT, NoSymbolicForm
@@ -29,13 +28,15 @@ from minitorch2.graph.symbols.unbacked import current_symbols
 from minitorch2.graph.unbacked_views import UNBACKED_VIEWS
 from minitorch2.graph.user_kernels import NoSymbolsError, run_user_kernel, user_kernel
 from minitorch2.graph.wrapper_tensors import is_wrapper, with_parts
+from minitorch2.native.torch_internals import dispatch
+from minitorch2.native.torch_internals.gradients import is_wrapped_by_transform
+from minitorch2.native.torch_internals.operators import OpOverload as Operator
 
 aten = torch.ops.aten
-Operator = torch._ops.OpOverload
 _META: Final = torch.device("meta")
-_NO_KEYS: Final = torch._C.DispatchKeySet(torch._C.DispatchKey.Undefined)
+_NO_KEYS: Final = dispatch.DispatchKeySet(dispatch.DispatchKey.Undefined)
 _ZEROS: Final = aten._efficientzerotensor.default
-_ZERO: Final = torch._C.DispatchKeySet(torch._C.DispatchKey.ZeroTensor)
+_ZERO: Final = dispatch.DispatchKeySet(dispatch.DispatchKey.ZeroTensor)
 """The mark of zeros without memory, which forward mode makes: it computes no product with them."""
 
 
@@ -58,7 +59,7 @@ class FakeTensor(torch.Tensor):
 
     @staticmethod
     def __new__(cls, meta: torch.Tensor, device: torch.device) -> FakeTensor:
-        fake: FakeTensor = torch.Tensor._make_wrapper_subclass(
+        fake: FakeTensor = dispatch.make_wrapper_tensor(
             cls,
             meta.size(),
             strides=_strides(meta),
@@ -185,7 +186,7 @@ class FakeConverter:
     ) -> FakeTensor:
         if tensor.layout is not torch.strided or tensor.is_quantized:
             raise _layout_error(tensor)
-        if torch._C._functorch.is_functorch_wrapped_tensor(tensor):
+        if is_wrapped_by_transform(tensor):
             raise UnsupportedError("a tensor that outlived its transform has no memory to show")
         if sizes is None:
             meta = self._meta(tensor)
@@ -327,7 +328,7 @@ def _run_users(
     try:
         if env is None:
             return run_user_kernel(kernel, symbols, args, kwargs)
-        with env.running(str(func)), enable_python_dispatcher():
+        with env.running(str(func)), dispatch.enable_python_dispatcher():
             return run_user_kernel(kernel, symbols, args, kwargs)
     except NoSymbolsError:
         raise DataDependentError(f"{func} makes a tensor whose size depends on data") from None
@@ -345,7 +346,7 @@ def _data_dependent(func: Operator, args: tuple[Any, ...], kwargs: Mapping[str, 
     if not all(isinstance(value, FakeTensor) for value in fakes):
         raise DataDependentError(reason)
     try:
-        with symbols.env.running(str(func)), enable_python_dispatcher():
+        with symbols.env.running(str(func)), dispatch.enable_python_dispatcher():
             return _as_fakes(rule(symbols, *args, **kwargs), fakes[0].device)
     except NoSymbolicForm as error:
         raise DataDependentError(f"{reason}: {error}") from error
@@ -386,7 +387,7 @@ def _run_on_meta(
     func = _WITHOUT_BITS.get(func, func)
     fresh = operator_facts(func).makes_fresh_tensors
     if env is not None:
-        with env.running(str(func)), enable_python_dispatcher():
+        with env.running(str(func)), dispatch.enable_python_dispatcher():
             if fresh:
                 return _run_cached_symbolic(func, args, kwargs, env)
             check_arguments(func, args, kwargs)
@@ -555,5 +556,5 @@ class _MetaCall:
 def _refresh(fake: FakeTensor) -> None:
     """Give the wrapper the size and stride that an operator such as ``t_`` gave the meta tensor."""
     meta = fake.meta
-    with torch._C._DisableTorchDispatch():
+    with dispatch.DisableTorchDispatch():
         aten.as_strided_.default(fake, meta.size(), meta.stride(), meta.storage_offset())

@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch.utils._pytree import TreeSpec, tree_unflatten
+
+from minitorch2.native.torch_internals.pytree import TreeSpec, tree_unflatten
 
 
 @dataclass(eq=False)

@@ -10,14 +10,13 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-import torch
-
 from minitorch2.errors import VerificationError
 from minitorch2.graph.names import PackedCallable
 from minitorch2.graph.node import Argument, Node, Target, map_nodes
 from minitorch2.graph.scope import Scope
 from minitorch2.graph.symbols.expression import SYMBOL_NAME
 from minitorch2.graph.tabular import format_tabular
+from minitorch2.native.torch_internals.operators import OpOverload
 
 _RESERVED = frozenset(["torch", "operator", "self", "math"])
 
@@ -270,6 +269,6 @@ def _base_name(target: Target) -> str:
 def _name_of(target: Target) -> str:
     if isinstance(target, str):
         return target
-    if isinstance(target, torch._ops.OpOverload):
+    if isinstance(target, OpOverload):
         return target._schema.name.split("::")[1]
     return str(getattr(target, "__name__", type(target).__name__)).lstrip("_") or "call"

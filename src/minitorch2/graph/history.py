@@ -7,11 +7,12 @@ from contextlib import suppress
 from typing import Any
 
 import torch
-from torch.utils._pytree import tree_leaves
 
 from minitorch2.errors import UnsupportedError
 from minitorch2.graph.fake_tensor import FakeTensor
 from minitorch2.graph.graph import Graph
+from minitorch2.native.torch_internals.gradients import write_grad_mode
+from minitorch2.native.torch_internals.pytree import tree_leaves
 
 
 def as_leaf(data: torch.Tensor) -> torch.Tensor:
@@ -71,7 +72,7 @@ def makes_history(graph: Graph) -> bool:
 
 def enables_gradients(graph: Graph) -> bool:
     """Return whether a graph switches the grad mode on for some of its operators."""
-    switches = (node for node in graph.nodes if node.target is torch._C._set_grad_enabled)
+    switches = (node for node in graph.nodes if node.target is write_grad_mode)
     return any(switch.args == (True,) for switch in switches)
 
 

@@ -13,11 +13,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from torch.utils._python_dispatch import _get_current_dispatch_mode
-
 from minitorch2.graph.dispatch_mode import DispatchMode
 from minitorch2.graph.fake_tensor import FakeTensor
 from minitorch2.graph.written_pointers import written_pointers
+from minitorch2.native.torch_internals.modes import innermost_dispatch_mode
 
 GRID_RANK: Final = 3
 """A grid of Triton has at most three numbers."""
@@ -48,7 +47,7 @@ class KernelLaunch:
         """Launch the kernel; with tensors without data, only tell the mode that watches."""
         grids, arguments = self._split(values)
         if any(isinstance(value, FakeTensor) for value in arguments):
-            mode = _get_current_dispatch_mode()
+            mode = innermost_dispatch_mode()
             if isinstance(mode, DispatchMode):
                 mode.on_launch(self, values)
             return

@@ -13,6 +13,8 @@ from typing import Any
 
 import torch
 
+from minitorch2.native.torch_internals.operators import OpOverload
+
 aten = torch.ops.aten
 
 LIFTS = frozenset({aten.lift_fresh.default, aten.lift_fresh_copy.default})
@@ -33,7 +35,7 @@ def known_value(tensor: torch.Tensor) -> torch.Tensor | None:
 
 
 def learn(
-    func: torch._ops.OpOverload,
+    func: OpOverload,
     args: tuple[Any, ...],
     kwargs: Mapping[str, Any],
     result: Any,
@@ -68,7 +70,7 @@ def _is_plain(value: Any) -> bool:
 
 
 def _computed(
-    func: torch._ops.OpOverload, args: tuple[Any, ...], kwargs: Mapping[str, Any], fake: Any
+    func: OpOverload, args: tuple[Any, ...], kwargs: Mapping[str, Any], fake: Any
 ) -> torch.Tensor | None:
     """Return the value, if all tensor arguments are known scalars and nothing is random."""
     tensors = [value for value in args if isinstance(value, torch.Tensor)]

@@ -16,6 +16,9 @@ from typing import Any
 
 import torch
 
+from minitorch2.native.torch_internals.functions import NN_FUNCTIONS
+from minitorch2.native.torch_internals.operators import OpOverload, OpOverloadPacket
+
 # In order of preference: a function reachable under two names gets the first.
 _NAMESPACES: tuple[tuple[str, Any], ...] = (
     ("torch", torch),
@@ -24,7 +27,7 @@ _NAMESPACES: tuple[tuple[str, Any], ...] = (
     ("torch.fft", torch.fft),
     ("torch.special", torch.special),
     ("torch.Tensor", torch.Tensor),
-    ("torch._C._nn", torch._C._nn),
+    ("torch._C._nn", NN_FUNCTIONS),
     ("torch.utils.checkpoint", torch.utils.checkpoint),
     ("operator", operator),
     ("math", math),
@@ -51,9 +54,9 @@ def qualified_name(target: Callable[..., Any]) -> str | None:
     >>> qualified_name(torch.abs), qualified_name(torch.ops.aten.sin.default), qualified_name(len)
     ('torch.abs', 'torch.ops.aten.sin.default', 'len')
     """
-    if isinstance(target, torch._ops.OpOverload):
+    if isinstance(target, OpOverload):
         return f"torch.ops.{target}"
-    if isinstance(target, torch._ops.OpOverloadPacket):
+    if isinstance(target, OpOverloadPacket):
         return f"torch.ops.{str(target).replace('::', '.')}"
     known = _names_by_identity().get(id(target))
     return known or _importable_name(target)

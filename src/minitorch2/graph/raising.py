@@ -19,8 +19,7 @@ import torch
 from minitorch2.graph.effects import argument_of, bare_name, is_impure, is_known_pure
 from minitorch2.graph.higher_order import HigherOrder
 from minitorch2.graph.node import Node, map_nodes
-
-Operator = torch._ops.OpOverload
+from minitorch2.native.torch_internals.operators import OpOverload as Operator
 
 _PLACES: Final = """
     index index_add index_copy index_fill index_put _index_put_impl index_reduce index_select
@@ -107,7 +106,7 @@ def may_raise(node: Node) -> bool:
         return any(map(may_raise, node.target.nodes()))
     if node.op == "call_module" or not is_known_pure(node):
         return True
-    if isinstance(node.target, torch._ops.OpOverload):
+    if isinstance(node.target, Operator):
         values = map_nodes((node.args, dict(node.kwargs)), lambda read: read.meta.get("val"))
         return operator_raises(node.target, *values)
     known: bool | None = node.meta.get("raises")

@@ -24,6 +24,7 @@ from minitorch2.foundation.module_names import is_in_package
 from minitorch2.graph.graph import Graph
 from minitorch2.graph.graph_module import GraphModule
 from minitorch2.graph.node import Argument, Node
+from minitorch2.native.torch_internals.modes import EnableTorchFunction
 
 _METADATA: Final = frozenset([
     "shape", "dtype", "device", "layout", "ndim", "requires_grad", "grad", "grad_fn", "data_ptr",
@@ -68,7 +69,7 @@ def symbolic_trace(function: Callable[..., Any]) -> GraphModule:
                 keywords[parameter.name] = proxy
             else:
                 positional.append(proxy)
-    with torch._C._EnableTorchFunction():  # which compiling switches off
+    with EnableTorchFunction():  # which compiling switches off
         result = traced(*positional, **keywords)
     trace.graph.output(trace.nodes(result if isinstance(result, tuple) else (result,)))
     return GraphModule(trace.graph, trace.attributes)

@@ -17,6 +17,7 @@ from torch import Tensor
 from minitorch2.graph.symbols.conditions import compare
 from minitorch2.graph.symbols.expression import expr_of
 from minitorch2.graph.symbols.unbacked import unbacked_in
+from minitorch2.native.torch_internals.operators import OpOverload
 
 
 def slice_of_unbacked(
@@ -50,7 +51,7 @@ def squeeze_of_unbacked(x: Tensor, dims: int | Sequence[int] | None = None) -> N
             torch._check(x.shape[dim] != 1)  # type: ignore[no-untyped-call]
 
 
-UNBACKED_VIEWS: Final[dict[torch._ops.OpOverload, Callable[..., Tensor | None]]] = {
+UNBACKED_VIEWS: Final[dict[OpOverload, Callable[..., Tensor | None]]] = {
     torch.ops.aten.slice.Tensor: slice_of_unbacked,
     torch.ops.aten.squeeze.default: squeeze_of_unbacked,
     torch.ops.aten.squeeze.dim: squeeze_of_unbacked,

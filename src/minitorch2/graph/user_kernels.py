@@ -11,19 +11,17 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-import torch
-from torch._library.fake_impl import set_ctx_getter
-from torch._library.simple_registry import singleton
-
 from minitorch2.graph.symbols.ranges import Range
 from minitorch2.graph.symbols.unbacked import UnbackedSymbols
+from minitorch2.native.torch_internals.custom_operators import FAKE_KERNELS, set_fake_context
+from minitorch2.native.torch_internals.operators import OpOverload
 
 
-def user_kernel(func: torch._ops.OpOverload) -> Callable[..., Any] | None:
+def user_kernel(func: OpOverload) -> Callable[..., Any] | None:
     """Return the fake kernel that a user has registered for an operator."""
     if func.namespace in ("aten", "prims"):
         return None
-    entry = singleton.find(func._schema.name)
+    entry = FAKE_KERNELS.find(func._schema.name)
     kernel: Callable[..., Any] | None = entry.fake_impl.kernel
     return kernel
 
@@ -64,5 +62,5 @@ def run_user_kernel(
             raise NoSymbolsError
         return Context(symbols)
 
-    with set_ctx_getter(context):
+    with set_fake_context(context):
         return kernel(*args, **kwargs)

@@ -15,6 +15,7 @@ from typing import Any, Protocol
 import torch
 
 from minitorch2.errors import UnsupportedError
+from minitorch2.native.torch_internals.modes import DisableTorchFunctionSubclass
 
 
 def is_wrapper(value: object) -> bool:
@@ -30,7 +31,7 @@ def is_wrapper_class(cls: type) -> bool:
 
 def taken_apart(tensor: Any) -> tuple[dict[str, torch.Tensor], Any]:
     """Return the inner tensors by name, and the context of ``__tensor_flatten__``."""
-    with torch._C.DisableTorchFunctionSubclass():
+    with DisableTorchFunctionSubclass():
         names, context = tensor.__tensor_flatten__()
         return {name: getattr(tensor, name) for name in names}, context
 
@@ -60,7 +61,7 @@ class Wrapped:
             return None
         parts, context = taken_apart(tensor)
         inner = tuple((name, Wrapped.of(part)) for name, part in parts.items())
-        with torch._C.DisableTorchFunctionSubclass():
+        with DisableTorchFunctionSubclass():
             return Wrapped(
                 type(tensor), inner, context, tuple(tensor.size()), tuple(tensor.stride())
             )
@@ -72,7 +73,7 @@ class Wrapped:
             for name, structure in self.inner
         }
         unflatten: Callable[..., torch.Tensor] = self.cls.__tensor_unflatten__  # type: ignore[attr-defined]
-        with torch._C.DisableTorchFunctionSubclass():
+        with DisableTorchFunctionSubclass():
             return unflatten(inner, self.context, torch.Size(self.size), self.stride)
 
     def with_sizes(self, numbers: Sequence[int]) -> Wrapped:
@@ -123,7 +124,7 @@ def with_parts(
     """
     parts, context = taken_apart(tensor)
     inner: Mapping[str, torch.Tensor] = {name: make(name, part) for name, part in parts.items()}
-    with torch._C.DisableTorchFunctionSubclass():
+    with DisableTorchFunctionSubclass():
         size = tensor.size() if layout is None else torch.Size(layout.sizes)
         stride = tensor.stride() if layout is None else tuple(layout.strides)
         made: torch.Tensor = type(tensor).__tensor_unflatten__(inner, context, size, stride)

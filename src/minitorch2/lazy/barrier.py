@@ -25,6 +25,7 @@ from minitorch2.lazy.path_graph import CannotCompileError
 from minitorch2.lazy.program import Program, choose
 from minitorch2.lazy.step import COUNTS, LOCK, TRIE, Step, begin, current, is_pending
 from minitorch2.lazy.value import LazyTensor, Value, undeferred
+from minitorch2.native.torch_internals.gradients import preserve_versions
 
 
 def mark_step(wait: bool = False, *, cause: str = "mark_step") -> None:
@@ -126,7 +127,7 @@ def _results(step: Step, live: dict[int, Value]) -> dict[int, torch.Tensor]:
         stack.enter_context(torch.inference_mode(step.is_inference))
         stack.enter_context(torch.no_grad())
         # Autograd counted these writes when they were recorded.
-        stack.enter_context(torch.autograd.grad_mode._unsafe_preserve_version_counter(counting))
+        stack.enter_context(preserve_versions(counting))
         program = _program(step, frozenset(live), data)
         if program is None:
             COUNTS.interpreted += 1

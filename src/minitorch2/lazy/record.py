@@ -22,6 +22,7 @@ from minitorch2.lazy.plan import Plan, plan_of
 from minitorch2.lazy.step import COUNTS, Step, memory_of
 from minitorch2.lazy.trie import Event, Numbers
 from minitorch2.lazy.value import LazyTensor, Meta, Metas, Operator, Ref, Value
+from minitorch2.native.torch_internals.gradients import is_wrapped_by_transform
 
 
 class NotPlainError(Exception):
@@ -187,7 +188,7 @@ def is_plain(tensor: torch.Tensor) -> bool:
         and tensor.layout is torch.strided
         and tensor.device.type in ("cpu", "cuda")
         and not (tensor.is_quantized or tensor.is_nested)
-        and not torch._C._functorch.is_functorch_wrapped_tensor(tensor)
+        and not is_wrapped_by_transform(tensor)
         and not (tensor.is_conj() or tensor.is_neg() or tensor._is_zerotensor())
     )
 

@@ -18,6 +18,7 @@ from minitorch2.lazy.barrier import mark_step, observe
 from minitorch2.lazy.defer import defer
 from minitorch2.lazy.infer import map_tensors
 from minitorch2.lazy.value import LazyTensor, Operator, undeferred
+from minitorch2.native.torch_internals.modes import DisableTorchFunction
 
 
 @contextmanager
@@ -52,7 +53,7 @@ class _Deferring(DispatchMode):  # type: ignore[no-untyped-call]
         args: tuple[Any, ...] = (),
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
-        with torch._C.DisableTorchFunction():
+        with DisableTorchFunction():
             return defer(func, args, kwargs or {})
 
 

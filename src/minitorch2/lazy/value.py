@@ -16,11 +16,14 @@ from contextlib import contextmanager
 from typing import Any, ClassVar, Final, NamedTuple, TypeAlias
 
 import torch
-from torch.utils._python_dispatch import _disable_current_modes
 
 from minitorch2.graph.fake_tensor import FakeTensor
+from minitorch2.native.torch_internals import modes
+from minitorch2.native.torch_internals.dispatch import make_wrapper_tensor
+from minitorch2.native.torch_internals.functions import PRINT_OPTIONS
+from minitorch2.native.torch_internals.operators import OpOverload
 
-Operator = torch._ops.OpOverload
+Operator = OpOverload
 
 
 class Ref:
@@ -140,11 +143,11 @@ class LazyTensor(torch.Tensor):
     defer: ClassVar[Callable[[Operator, tuple[Any, ...], Mapping[str, Any]], Any]]
     observe: ClassVar[Callable[..., torch.Tensor]]
 
-    __torch_function__ = torch._C._disabled_torch_function_impl  # type: ignore[assignment]
+    __torch_function__ = modes.no_torch_function  # type: ignore[assignment]
 
     @staticmethod
     def __new__(cls, value: Value, meta: Meta, offset: int) -> LazyTensor:
-        tensor: LazyTensor = torch.Tensor._make_wrapper_subclass(
+        tensor: LazyTensor = make_wrapper_tensor(
             cls,
             meta.size,
             meta.stride,
@@ -267,7 +270,7 @@ def _data_of(tensor: LazyTensor, cause: str, *, exposes: bool = False) -> Iterat
 @contextmanager
 def undeferred() -> Iterator[None]:
     """Let operators run, inside regions as well."""
-    with _disable_current_modes(), torch._C.DisableTorchFunction():
+    with modes.disable_all_modes(), modes.DisableTorchFunction():
         yield
 
 
@@ -275,6 +278,6 @@ def _with_suffix(text: str, suffix: str) -> str:
     """Return a tensor's text with one more part, on a new line where PyTorch would begin one."""
     body = text.removesuffix(")")
     last = len(body) - body.rfind("\n") + 1
-    width = torch._tensor_str.PRINT_OPTS.linewidth
+    width = PRINT_OPTIONS.linewidth
     between = ",\n" + " " * len("tensor(") if last + len(suffix) + 2 > width else ", "
     return f"{body}{between}{suffix})"

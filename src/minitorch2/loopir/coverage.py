@@ -8,10 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from torch._ops import OpOverload
-
 from minitorch2.loopir.lowering import LOWERINGS
 from minitorch2.loopir.lowering.matmul import LIBRARY_CALLS
+from minitorch2.native.torch_internals.operators import OpOverload
 
 
 @dataclass(frozen=True)

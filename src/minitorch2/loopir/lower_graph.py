@@ -17,7 +17,6 @@ from typing import Any, TypeAlias
 
 import sympy
 import torch
-from torch._ops import OpOverload
 
 from minitorch2 import config, stages
 from minitorch2.errors import LoweringError, at_line
@@ -60,6 +59,7 @@ from minitorch2.loopir.lowering.registry import NoLoopForm
 from minitorch2.loopir.ops import LOOP_DTYPES
 from minitorch2.loopir.readers import all_is_read, kernels_that_read, readers_of, waits_of
 from minitorch2.loopir.verify import verify_lowered
+from minitorch2.native.torch_internals.operators import OpOverload
 
 __all__ = ["LoweredGraph", "check_tensors", "layout_of", "lower_graph", "positional", "to_exprs"]
 

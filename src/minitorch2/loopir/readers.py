@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 import torch
-from torch._ops import OpOverload
 
 from minitorch2.graph.dtypes import holds_values_of
 from minitorch2.graph.node import Node
+from minitorch2.native.torch_internals.operators import OpOverload
 
 _CONVERSIONS: Final = (
     torch.ops.aten._to_copy.default,

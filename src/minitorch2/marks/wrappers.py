@@ -15,9 +15,9 @@ from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 import torch
-from torch.utils import _pytree as pytree
 
 from minitorch2.errors import MinitorchError
+from minitorch2.native.torch_internals.pytree import tree_flatten, tree_map, tree_unflatten
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -36,8 +36,8 @@ def wrap_numpy(fn: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(fn)
     def of_tensors(*args: Any, **kwargs: Any) -> Any:
-        arrays = pytree.tree_map(_as_array, (args, kwargs))
-        return pytree.tree_map(_as_tensor, fn(*arrays[0], **arrays[1]))
+        arrays = tree_map(_as_array, (args, kwargs))
+        return tree_map(_as_tensor, fn(*arrays[0], **arrays[1]))
 
     return of_tensors
 
@@ -80,7 +80,7 @@ def nonstrict_trace(fn: Callable[P, R]) -> Callable[P, R]:
     @functools.wraps(fn)
     def traced(*args: P.args, **kwargs: P.kwargs) -> R:
         leaves, structure = call_flat(fn, args, kwargs)
-        result: R = pytree.tree_unflatten(leaves, structure)
+        result: R = tree_unflatten(leaves, structure)
         return result
 
     return traced
@@ -88,7 +88,7 @@ def nonstrict_trace(fn: Callable[P, R]) -> Callable[P, R]:
 
 def call_flat(fn: Callable[..., Any], args: Any, kwargs: Any) -> tuple[list[Any], Any]:
     """Call `fn`, and return the leaves of its result and their structure."""
-    return pytree.tree_flatten(fn(*args, **kwargs))
+    return tree_flatten(fn(*args, **kwargs))
 
 
 class FlatCall:

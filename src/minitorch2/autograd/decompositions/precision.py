@@ -7,7 +7,8 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 import torch
-from torch.utils._pytree import tree_map_only
+
+from minitorch2.native.torch_internals.pytree import tree_map_only
 
 _HALF = (torch.float16, torch.bfloat16)
 Function = TypeVar("Function", bound=Callable[..., Any])

@@ -7,9 +7,9 @@ out, as theirs would draw other numbers than eager's.
 from __future__ import annotations
 
 import torch
-from torch._decomp import decomposition_table
 
 from minitorch2.autograd.decompositions.registry import register_decomposition
+from minitorch2.native.torch_internals.decomposition_table import DECOMPOSITION_TABLE
 
 aten = torch.ops.aten
 
@@ -49,5 +49,5 @@ PUBLIC = (
 """Functional operators whose form in the public table is one that lowers to loops."""
 
 for _operator in PUBLIC:
-    if _operator in decomposition_table:  # PyTorch 2.11 has some of them in C++ only
-        register_decomposition(_operator)(decomposition_table[_operator])
+    if _operator in DECOMPOSITION_TABLE:  # PyTorch 2.11 has some of them in C++ only
+        register_decomposition(_operator)(DECOMPOSITION_TABLE[_operator])

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from minitorch2.autograd.decompositions.registry import register_decomposition
+from minitorch2.native.torch_internals.dispatch import BelowAutograd
 
 aten = torch.ops.aten
 _LIBRARY: Final = torch.library.Library("minitorch2", "FRAGMENT")  # type: ignore[no-untyped-call]
@@ -29,7 +30,7 @@ Layer = tuple[Tensor, Tensor, Tensor, Tensor]
 def _layer(x: Tensor, *arguments: Any) -> Layer:
     """Run the layer; in training, keep its workspace."""
     is_training = arguments[-1]
-    with torch._C._AutoDispatchBelowAutograd(), torch.set_grad_enabled(is_training):
+    with BelowAutograd(), torch.set_grad_enabled(is_training):
         *results, workspace = aten.mkldnn_rnn_layer.default(x, *arguments)
     return (*results, workspace if is_training else x.new_empty(0, dtype=torch.uint8))
 

@@ -10,13 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
-import torch
-
 from minitorch2.errors import LoweringError
 from minitorch2.graph.extensions import note_extension
+from minitorch2.native.torch_internals.operators import OpOverload, OpOverloadPacket
 
-Operator = torch._ops.OpOverload
-OperatorPacket = torch._ops.OpOverloadPacket
+Operator = OpOverload
+OperatorPacket = OpOverloadPacket
 Decomposition = Callable[..., Any]
 Function = TypeVar("Function", bound=Decomposition)
 
@@ -56,7 +55,7 @@ def register_decomposition(
 
 
 def _overloads(operator: Operator | OperatorPacket) -> list[Operator]:
-    if isinstance(operator, torch._ops.OpOverload):
+    if isinstance(operator, OpOverload):
         return [operator]
     overloads = [getattr(operator, name) for name in operator.overloads()]  # type: ignore[no-untyped-call]
     return [overload for overload in overloads if not overload._schema.is_mutable]

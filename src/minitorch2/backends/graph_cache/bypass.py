@@ -18,6 +18,8 @@ from minitorch2.graph.fake_tensor import FakeTensor
 from minitorch2.graph.graph_module import GraphModule
 from minitorch2.graph.names import qualified_name
 from minitorch2.graph.node import Node
+from minitorch2.native.torch_internals import gradients
+from minitorch2.native.torch_internals.operators import OpOverload, OpOverloadPacket
 
 LAYER: Final = "graph"
 """Of the cache's entries and statistics."""
@@ -84,9 +86,9 @@ def _check_state() -> None:
     for name in _NO_MODES:
         if name in active:
             raise Bypass(f"there are {name}")
-    if torch._C._are_functorch_transforms_active():
+    if gradients.are_transforms_active():
         raise Bypass("it is transformed by torch.func")
-    if torch._C._autograd._top_saved_tensors_default_hooks(False) is not None:
+    if gradients.innermost_saved_tensor_hooks(False) is not None:
         raise Bypass("hooks change what is saved for backward")
 
 
@@ -125,7 +127,7 @@ def _parts(value: Any) -> Iterator[Any]:
 
 def _is_known(function: Any) -> bool:
     """Return whether a function is PyTorch's, Python's or ours."""
-    if isinstance(function, torch._ops.OpOverload | torch._ops.OpOverloadPacket):
+    if isinstance(function, OpOverload | OpOverloadPacket):
         return str(qualified_name(function)).split(".")[2] in _LIBRARIES
     name = qualified_name(function)
     return name is not None and ("." not in name or name.split(".")[0] in _ROOTS)

@@ -17,8 +17,6 @@ from typing import Final
 
 import numpy
 import torch
-from torch._library.custom_ops import CustomOpDef
-from torch.utils._device import DeviceContext
 
 from minitorch2.bytecode.building.callables import (
     wrap_accessor,
@@ -134,6 +132,9 @@ from minitorch2.bytecode.trackers.torch_values.outside_context import OUTSIDE_CO
 from minitorch2.bytecode.trackers.torch_values.torch_function import is_torch_function
 from minitorch2.graph.kernel_launch import is_triton_kernel
 from minitorch2.marks import controls
+from minitorch2.native.cpython.library import CachedFunction
+from minitorch2.native.torch_internals.custom_operators import CustomOpDef
+from minitorch2.native.torch_internals.modes import DeviceContext
 
 RULES: Final = (
     builtin_rules,
@@ -234,7 +235,7 @@ _BY_TYPE: Final[dict[type, Builder]] = {
     types.MethodType: wrap_method,
     types.MethodDescriptorType: wrap_descriptor,
     types.WrapperDescriptorType: wrap_descriptor,
-    functools._lru_cache_wrapper: wrap_cached_function,
+    CachedFunction: wrap_cached_function,
     types.CellType: wrap_cell,
     contextvars.ContextVar: wrap_context_variable,
     contextvars.Token: wrap_token,

@@ -7,7 +7,6 @@ import types
 from typing import Any, Final
 
 import torch
-from torch._library.custom_ops import CustomOpDef
 
 from minitorch2.bytecode.building.guarding import (
     class_guards,
@@ -68,6 +67,7 @@ from minitorch2.bytecode.trackers.torch_values.triton_operator import (
     is_triton_operator,
     triton_operator_of,
 )
+from minitorch2.native.torch_internals.custom_operators import CustomOpDef
 
 UNCOMPILED: Final = TORCH + "_compile.py"
 

@@ -10,7 +10,6 @@ from collections import OrderedDict, defaultdict
 from typing import Any
 
 import torch
-from torch.utils._device import DeviceContext
 
 from minitorch2.bytecode.building.containers import elements_of, entries_of, key_guards
 from minitorch2.bytecode.building.guarding import (
@@ -65,6 +64,7 @@ from minitorch2.bytecode.trackers.torch_values.torch_function import (
     TorchVariable,
     is_torch_function,
 )
+from minitorch2.native.torch_internals.modes import DeviceContext
 
 
 def wrap_module(capture: Capture, value: torch.nn.Module, source: Source) -> VariableTracker:

@@ -46,6 +46,7 @@ from minitorch2.graph.node import Node
 from minitorch2.graph.raising import is_marked
 from minitorch2.graph.symbol_nodes import is_symbol_node
 from minitorch2.graph.wrapper_tensors import is_wrapper, taken_apart, with_parts
+from minitorch2.native.torch_internals.modes import DisableTorchFunctionSubclass
 
 TENSOR_TYPES: Final = (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
 
@@ -116,7 +117,7 @@ def fake_wrapper(
     capture: Capture, value: Any, source: Source, is_weight: bool
 ) -> tuple[Any, list[Guard]]:
     """Return the fake of a tensor that may be made of others, and the guards on all of them."""
-    with torch._C.DisableTorchFunctionSubclass():
+    with DisableTorchFunctionSubclass():
         layout = capture.sizes.of_tensor(value, source, is_weight=is_weight)
         metadata = TensorMetadata.of(value, frozenset() if layout is None else layout.dynamic)
     if not is_wrapper(value):

@@ -41,7 +41,7 @@ from minitorch2.bytecode.frames.steps import is_suspendable
 from minitorch2.bytecode.guards import global_state_guards
 from minitorch2.bytecode.guards.filters import GuardFilter, select_guards
 from minitorch2.bytecode.guards.guard_function import compile_guards
-from minitorch2.bytecode.guards.overrides import set_state, without_overrides
+from minitorch2.bytecode.guards.overrides import without_overrides
 from minitorch2.bytecode.guards.settings import OF_OPERATORS, Place
 from minitorch2.bytecode.operators.blocks import outline_blocks
 from minitorch2.bytecode.residual.breaks import FrameEnd
@@ -74,6 +74,8 @@ from minitorch2.graph.symbols import bindings, free_symbols
 from minitorch2.graph.wrapper_tensors import is_wrapper
 from minitorch2.logs import compile_id, get_logger
 from minitorch2.native.cpython import frame_hook
+from minitorch2.native.torch_internals.gradients import write_grad_mode
+from minitorch2.native.torch_internals.modes import pop_function_mode, push_function_mode, set_state
 
 _LOGGER = get_logger(__name__)
 
@@ -338,7 +340,7 @@ class Attempt:
     def _leave_grad_mode(self, enabled: bool) -> None:
         """Restore the grad mode in which the graph started; residual code changes it."""
         if enabled != self.grad_enabled:
-            change = torch._C._set_grad_enabled
+            change = write_grad_mode
             self.capture.graph.call_function(change, (self.grad_enabled,)).meta["impure"] = True
             self.residual.emit(f"{self.residual.reference(change)}({enabled})")
 
@@ -358,8 +360,8 @@ class Attempt:
         if state != (before.of_classes, before.of_modes):
             self.residual.emit(f"{self.residual.reference(set_state)}{state}")
         left, entered = overrides.changes()
-        leave = torch._C._pop_torch_function_stack
-        enter = torch._C._push_on_torch_function_stack
+        leave = pop_function_mode
+        enter = push_function_mode
         for _ in range(left):
             self.residual.emit(f"{self.residual.reference(leave)}()")
         for mode in entered:

@@ -18,11 +18,11 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 import torch
-from torch._C import _autograd
 from torch.autograd import forward_ad
 
 from minitorch2.bytecode.guards.overrides import hidden
 from minitorch2.bytecode.guards.settings import READERS, Place, restore
+from minitorch2.native.torch_internals import gradients, modes
 
 R = TypeVar("R")
 
@@ -57,23 +57,23 @@ class ThreadState:
         """Return the present state."""
         return ThreadState(
             torch.is_grad_enabled(),
-            torch._C._len_torch_dispatch_stack(),
-            torch._C._len_torch_function_stack(),
+            modes.count_dispatch_modes(),
+            modes.count_function_modes(),
             tuple((torch.is_autocast_enabled(d), torch.get_autocast_dtype(d)) for d in _DEVICES),
             (torch.is_autocast_cache_enabled(), _autocast_depth()),
-            forward_ad._current_level,
+            gradients.forward_level(),
             tuple(((write, ()), read()) for write, read in _WITHOUT_PLACE.items()),
         )
 
     def restore(self) -> None:
         """Put PyTorch back into this state."""
-        while torch._C._len_torch_dispatch_stack() > self.dispatch_modes:
-            torch._C._pop_torch_dispatch_stack(None)
-        while torch._C._len_torch_function_stack() > self.function_modes:
-            torch._C._pop_torch_function_stack()
-        while forward_ad._current_level > self.forward_level:
+        while modes.count_dispatch_modes() > self.dispatch_modes:
+            modes.pop_dispatch_mode(None)
+        while modes.count_function_modes() > self.function_modes:
+            modes.pop_function_mode()
+        while gradients.forward_level() > self.forward_level:
             forward_ad.exit_dual_level()  # type: ignore[no-untyped-call]
-        torch._C._set_grad_enabled(self.grad_enabled)
+        gradients.write_grad_mode(self.grad_enabled)
         for device, (enabled, dtype) in zip(_DEVICES, self.autocasts, strict=True):
             torch.set_autocast_enabled(device, enabled)
             torch.set_autocast_dtype(device, dtype)
@@ -99,11 +99,11 @@ def isolated(work: Callable[[], R]) -> R:
 @contextmanager
 def _without_saved_tensors_hooks() -> Iterator[None]:
     hooks = []
-    while (innermost := _autograd._top_saved_tensors_default_hooks(True)) is not None:
+    while (innermost := gradients.innermost_saved_tensor_hooks(True)) is not None:
         hooks.append(innermost)
-        _autograd._pop_saved_tensors_default_hooks()
+        gradients.pop_saved_tensor_hooks()
     try:
         yield
     finally:
         for pack, unpack in reversed(hooks):
-            _autograd._push_saved_tensors_default_hooks(pack, unpack)
+            gradients.push_saved_tensor_hooks(pack, unpack)

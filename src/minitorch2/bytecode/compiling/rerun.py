@@ -33,6 +33,7 @@ from minitorch2.graph.node import Node
 from minitorch2.graph.runtime_checks import SuppositionError
 from minitorch2.logs import get_logger
 from minitorch2.native.cpython import frame_hook
+from minitorch2.native.torch_internals.gradients import innermost_saved_tensor_hooks
 
 _LOGGER = get_logger(__name__)
 
@@ -146,7 +147,7 @@ def _raised_by_hook(error: Exception) -> bool:
     A checkpoint's hook ends the recomputation with an exception. Operators raise from C++, called
     by generated code.
     """
-    if torch._C._autograd._top_saved_tensors_default_hooks(True) is None:
+    if innermost_saved_tensor_hooks(True) is None:
         return False
     place = error.__traceback__
     while place is not None and place.tb_next is not None:

@@ -22,6 +22,7 @@ from typing import Any
 import torch
 
 from minitorch2.bytecode.compiling.isolation import ThreadState
+from minitorch2.native.torch_internals.global_state import is_tracing
 
 _LOCK = threading.Lock()
 _executor: ThreadPoolExecutor | None = None
@@ -32,7 +33,7 @@ def can_compile_elsewhere() -> bool:
     """Return whether another thread can have this thread's state: no modes are active."""
     state = ThreadState.now()
     has_modes = state.dispatch_modes or state.function_modes
-    return not (has_modes or torch.is_inference_mode_enabled() or torch._C._is_tracing())
+    return not (has_modes or torch.is_inference_mode_enabled() or is_tracing())
 
 
 def submit(work: Callable[[], None]) -> Future[None]:

@@ -14,8 +14,6 @@ from typing import Any
 
 import sympy
 import torch
-from torch._dispatch.python import enable_python_dispatcher
-from torch.utils._pytree import tree_leaves
 
 from minitorch2 import config
 from minitorch2.bytecode.building import build, from_graph
@@ -94,6 +92,8 @@ from minitorch2.graph.symbols.expression import SYMBOL_NAME
 from minitorch2.graph.symbols.unbacked import making_symbols, unbacked_in
 from minitorch2.graph.wrapper_tensors import is_wrapper
 from minitorch2.marks.controls import errors_on_graph_break
+from minitorch2.native.torch_internals.dispatch import enable_python_dispatcher
+from minitorch2.native.torch_internals.pytree import tree_leaves
 
 
 @dataclass

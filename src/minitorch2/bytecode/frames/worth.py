@@ -7,9 +7,11 @@ from types import FunctionType, ModuleType
 
 import numpy
 import torch
-from torch.autograd import forward_ad
 
 from minitorch2.foundation.module_names import is_in_package
+from minitorch2.native.torch_internals.global_state import is_tracing
+from minitorch2.native.torch_internals.gradients import forward_level, innermost_transform
+from minitorch2.native.torch_internals.modes import count_dispatch_modes
 
 _HOLDERS = (torch.Tensor, torch.nn.Module, torch.optim.Optimizer, numpy.ndarray)
 DEPTH = 2
@@ -23,9 +25,9 @@ def is_worth_capturing(function: FunctionType, values: Iterable[object]) -> bool
     A wrong no costs speed only: the frame runs in Python, and the functions that it calls are
     tested again.
     """
-    if torch._C._functorch.peek_interpreter_stack() is not None:
+    if innermost_transform() is not None:
         return False  # inside torch.func.vmap or grad: tensors are wrapped and have no storage
-    if forward_ad._current_level >= 0:
+    if forward_level() >= 0:
         return False  # dual tensors may be there, whose tangents a graph would lose
     if _is_watched():
         return False  # each operator is watched, so each must run
@@ -42,7 +44,7 @@ def _is_watched() -> bool:
     Modes of the compiler are on only while it works. Code that runs then besides is a finalizer or
     a handler of signals.
     """
-    return torch._C._is_tracing() or torch._C._len_torch_dispatch_stack() > 0
+    return is_tracing() or count_dispatch_modes() > 0
 
 
 def has_tensor(value: object, depth: int) -> bool:

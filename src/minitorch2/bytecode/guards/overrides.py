@@ -15,10 +15,20 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import torch
-from torch.overrides import _enable_torch_function
-from torch.utils._device import DeviceContext
 
 from minitorch2.foundation.module_names import is_in_package
+from minitorch2.native.torch_internals.modes import (
+    DeviceContext,
+    DisableTorchFunction,
+    DisableTorchFunctionSubclass,
+    are_function_modes_disabled,
+    are_overrides_enabled,
+    count_function_modes,
+    enable_torch_function,
+    function_mode_at,
+    no_torch_function,
+    set_state,
+)
 
 R = TypeVar("R")
 
@@ -30,7 +40,7 @@ def in_default_device(function: Callable[..., R], device: torch.device | None) -
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> R:
-        with _enable_torch_function(), device:
+        with enable_torch_function(), device:
             return function(*args, **kwargs)
 
     return call
@@ -57,8 +67,8 @@ class ActiveOverrides:
         if known is not None:
             return known
         return ActiveOverrides(
-            torch._C._is_torch_function_enabled(),
-            not torch._C._is_torch_function_all_disabled(),
+            are_overrides_enabled(),
+            not are_function_modes_disabled(),
             active_modes(),
         )
 
@@ -72,7 +82,7 @@ def hidden() -> Iterator[None]:
     """Switch all overrides off inside of the block."""
     before = getattr(_HIDDEN, "state", None)
     _HIDDEN.state = now = ActiveOverrides.now()
-    none_act = torch._C.DisableTorchFunction if now.modes else torch._C.DisableTorchFunctionSubclass
+    none_act = DisableTorchFunction if now.modes else DisableTorchFunctionSubclass
     try:
         with none_act():
             yield
@@ -87,8 +97,8 @@ def classes_have_overrides() -> bool:
 
 def active_modes() -> tuple[tuple[int, object], ...]:
     """Return this thread's modes, without this project's own, and their places on the stack."""
-    places = range(torch._C._len_torch_function_stack())
-    stack = ((i, torch._C._get_function_stack_at(i)) for i in places)
+    places = range(count_function_modes())
+    stack = ((i, function_mode_at(i)) for i in places)
     return tuple((i, mode) for i, mode in stack if not is_own(mode))
 
 
@@ -110,19 +120,11 @@ class OverridesRegion:
         set_state(*self.before)
 
 
-def set_state(of_classes: bool, of_modes: bool) -> None:
-    """Switch the overrides of classes and of modes on or off."""
-    core: Any = torch._C
-    states = core._TorchFunctionState
-    disabled = states.SUBCLASSES_DISABLED if of_modes else states.ALL_DISABLED
-    core._set_torch_function_state(states.ENABLED if of_classes else disabled)
-
-
 def mode_at(place: int) -> object:
     """Return the mode at a place of PyTorch's stack; None if the stack ends before."""
-    if place >= torch._C._len_torch_function_stack():
+    if place >= count_function_modes():
         return None
-    return torch._C._get_function_stack_at(place)
+    return function_mode_at(place)
 
 
 def device_of_modes() -> torch.device | None:
@@ -140,7 +142,7 @@ def without_overrides(call: Callable[..., R]) -> Callable[..., R]:
     """Wrap `call` to run without overrides: their effects are in its graph already."""
 
     def run(*args: Any) -> R:
-        with torch._C.DisableTorchFunction():
+        with DisableTorchFunction():
             return call(*args)
 
     return run
@@ -152,6 +154,6 @@ def overrides_functions(cls: Any) -> bool:
     Instances of `torch.Tensor` and `torch.nn.Parameter` do not.
     """
     override = getattr(cls, "__torch_function__", None)
-    if override is None or override is torch._C._disabled_torch_function_impl:
+    if override is None or override is no_torch_function:
         return False
     return cls is not torch.Tensor

@@ -13,6 +13,9 @@ from typing import Any, Final, TypeAlias
 
 import torch
 
+from minitorch2.native.torch_internals.global_state import writers_and_readers
+from minitorch2.native.torch_internals.gradients import is_multithreading_enabled
+
 Place: TypeAlias = tuple[Callable[..., Any], tuple[Any, ...]]
 """A function that writes, and what it is given in front of the value."""
 
@@ -35,18 +38,8 @@ _NAMES: Final = (
 )
 
 
-def _in_torch(names: Iterable[str]) -> dict[Callable[..., Any], Callable[..., Any]]:
-    """Find the pairs of functions that this version of PyTorch has."""
-    pairs = [pair.split() for pair in names]
-    return {
-        getattr(torch._C, f"_set_{write}"): getattr(torch._C, f"_get_{read}")
-        for read, write in pairs
-        if hasattr(torch._C, f"_set_{write}") and hasattr(torch._C, f"_get_{read}")
-    }
-
-
 OF_OPERATORS: Final[dict[Callable[..., Any], Callable[..., Any]]] = {
-    **_in_torch(_NAMES),
+    **writers_and_readers(_NAMES),
     torch.set_autocast_enabled: torch.is_autocast_enabled,
     torch.set_autocast_dtype: torch.get_autocast_dtype,
     torch.set_float32_matmul_precision: torch.get_float32_matmul_precision,
@@ -66,11 +59,11 @@ def set_anomaly_of_nan(enabled: bool) -> None:
 
 READERS: Final[dict[Callable[..., Any], Callable[..., Any]]] = {
     torch.set_default_dtype: torch.get_default_dtype,
-    torch._C._set_multithreading_enabled: torch._C._is_multithreading_enabled,
+    torch._C._set_multithreading_enabled: is_multithreading_enabled,
     torch.set_deterministic_debug_mode: torch.get_deterministic_debug_mode,
     set_anomaly: torch.is_anomaly_enabled,
     set_anomaly_of_nan: torch.is_anomaly_check_nan_enabled,
-    **_in_torch(["fp32_precision_getter fp32_precision_setter"]),
+    **writers_and_readers(["fp32_precision_getter fp32_precision_setter"]),
     **OF_OPERATORS,
 }
 """All settings."""

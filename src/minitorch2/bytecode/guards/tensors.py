@@ -11,6 +11,8 @@ import torch
 from minitorch2.bytecode.guards.guard import Check, Name, SourceGuard, Test
 from minitorch2.graph.wrapper_tensors import taken_apart
 from minitorch2.native.cpython.guard_machine import Op
+from minitorch2.native.torch_internals.dispatch import dispatch_keys
+from minitorch2.native.torch_internals.modes import DisableTorchFunction
 from minitorch2.native.torch_internals.tensor_layout import tensor_layout
 from minitorch2.native.torch_internals.tensor_metadata import TensorMetadata
 
@@ -35,7 +37,7 @@ class TensorMatch(SourceGuard):
         yield _device_check(path, m.device, name)
         yield _requires_grad_check(path, m.requires_grad)
         yield from _size_checks(path, m, name)
-        keys = f"{name(torch._C._dispatch_keys)}({path}).raw_repr()"
+        keys = f"{name(dispatch_keys)}({path}).raw_repr()"
         expected = f"{keys} == {m.dispatch_keys}"
         yield Check("dispatch keys", expected, keys, str(m.dispatch_keys))
 
@@ -73,7 +75,7 @@ class WrapperMatch(SourceGuard):
 def made_of(tensor: torch.Tensor) -> tuple[Any, ...]:
     """Return the values that `WrapperMatch` compares, read past the class's overrides."""
     parts, context = taken_apart(tensor)
-    with torch._C.DisableTorchFunction():
+    with DisableTorchFunction():
         metadata = tensor.dtype, tensor.requires_grad, tuple(tensor.shape), tuple(tensor.stride())
     return tuple(parts), context, *metadata
 

@@ -6,12 +6,14 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
-from torch.autograd import forward_ad
 
 from minitorch2.bytecode.guards.guard import Check, Guard, Name, Test
 from minitorch2.bytecode.guards.overrides import classes_have_overrides, device_of_modes
 from minitorch2.bytecode.guards.tensor_class import TensorClass, replaced_attributes
 from minitorch2.native.cpython.guard_machine import Op
+from minitorch2.native.torch_internals import global_state
+from minitorch2.native.torch_internals.gradients import forward_level
+from minitorch2.native.torch_internals.modes import count_dispatch_modes, count_function_modes
 
 
 @dataclass(frozen=True)
@@ -30,20 +32,15 @@ class GradMode(Guard):
         return (Test(Op.STATE, torch.is_grad_enabled, self.enabled),)
 
 
-def forward_level() -> int:
-    """Return the innermost level of `torch.autograd.forward_ad`; -1 if there is none."""
-    return forward_ad._current_level
-
-
-_FILLS_NEW_MEMORY = torch._C._get_deterministic_fill_uninitialized_memory
+_FILLS_NEW_MEMORY = global_state.is_memory_filled
 STATE_READERS: tuple[tuple[str, Callable[[], object]], ...] = (
     ("default dtype", torch.get_default_dtype),
     ("inference mode", torch.is_inference_mode_enabled),
-    ("deterministic algorithms", torch._C._get_deterministic_algorithms),
+    ("deterministic algorithms", global_state.are_algorithms_deterministic),
     ("filling of new memory", _FILLS_NEW_MEMORY),
-    ("function modes", torch._C._len_torch_function_stack),
-    ("dispatch modes", torch._C._len_torch_dispatch_stack),
-    ("tracing by torch.jit", torch._C._is_tracing),
+    ("function modes", count_function_modes),
+    ("dispatch modes", count_dispatch_modes),
+    ("tracing by torch.jit", global_state.is_tracing),
     ("level of forward mode", forward_level),
 )
 """The settings that PyTorch keeps per thread or per process and operators depend on. A default
@@ -61,7 +58,7 @@ class GlobalState(Guard):
         """Yield the settings that matter: only deterministic algorithms fill new memory."""
         is_deterministic = True
         for (what, reader), value in zip(STATE_READERS, self.state, strict=True):
-            if reader is torch._C._get_deterministic_algorithms:
+            if reader is global_state.are_algorithms_deterministic:
                 is_deterministic = bool(value)
             if is_deterministic or reader is not _FILLS_NEW_MEMORY:
                 yield what, reader, value
@@ -110,7 +107,7 @@ def autocast_dtypes() -> tuple[tuple[str, torch.dtype], ...]:
     """Return the types of device for which autocast is on, and the dtype it casts to on each."""
     return tuple(
         (device_type, torch.get_autocast_dtype(device_type))
-        for device_type in torch._C._autocast_supported_devices()
+        for device_type in global_state.autocast_devices()
         if torch.is_autocast_enabled(device_type)
     )
 
@@ -126,12 +123,12 @@ class Autocasts(Guard):
         actual = f"{name(autocast_dtypes)}()"
         condition = f"{actual} == {name(self.dtypes)}"
         if not self.dtypes:
-            condition = f"not {name(torch._C._is_any_autocast_enabled)}()"
+            condition = f"not {name(global_state.is_any_autocast_enabled)}()"
         yield Check("autocast", condition, actual, str(self.dtypes))
 
     def tests(self) -> Sequence[Test]:
         if not self.dtypes:
-            return (Test(Op.STATE, torch._C._is_any_autocast_enabled, False),)
+            return (Test(Op.STATE, global_state.is_any_autocast_enabled, False),)
         return (Test(Op.STATE, autocast_dtypes, self.dtypes),)
 
 
@@ -176,6 +173,6 @@ def global_state_guards() -> tuple[Guard, ...]:
         Autocasts(autocast_dtypes()),
         TensorClass(replaced_attributes()),
     )
-    if torch._C._len_torch_function_stack():
+    if count_function_modes():
         return (*guards, DefaultDevice(device_of_modes()))
     return guards

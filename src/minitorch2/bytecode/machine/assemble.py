@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dis
-import opcode
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from inspect import CO_VARARGS, CO_VARKEYWORDS
@@ -22,13 +21,14 @@ from minitorch2.bytecode.machine.errors import BytecodeError
 from minitorch2.bytecode.machine.instruction import ENDS_FLOW, Instruction
 from minitorch2.bytecode.machine.slots import Slots
 from minitorch2.bytecode.machine.versions import current_version
+from minitorch2.native.cpython.library import CACHE_ENTRIES
 from minitorch2.native.cpython.tables import (
     TableEntry,
     print_exception_table,
     print_line_table,
 )
 
-_CACHES = opcode._inline_cache_entries  # type: ignore[attr-defined]
+_CACHES = CACHE_ENTRIES
 CACHES: dict[str, int] = (
     dict(_CACHES)
     if isinstance(_CACHES, dict)

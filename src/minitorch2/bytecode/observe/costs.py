@@ -16,7 +16,7 @@ from types import CodeType, FrameType, FunctionType
 from typing import Any
 
 import torch
-from torch.overrides import TorchFunctionMode, _pop_mode_temporarily
+from torch.overrides import TorchFunctionMode
 
 from minitorch2.bytecode.compiling.compiled_frame import BoundEntry, CompiledFrame, GraphBreak
 from minitorch2.bytecode.dispatch import Dispatcher, Region
@@ -25,6 +25,7 @@ from minitorch2.bytecode.guards.sources import Source
 from minitorch2.foundation.generated_code import is_guard_code
 from minitorch2.graph.graph_module import GraphModule
 from minitorch2.graph.node import SourceLine
+from minitorch2.native.torch_internals import modes
 
 QUESTIONS = frozenset(
     {
@@ -82,9 +83,9 @@ class ExplainedRegion(Region):
     def measure_guards(self, entry: BoundEntry, values: tuple[object, ...]) -> bool:
         """Measure without the mode, which guards would see and which slows PyTorch down."""
         holds, guards = super().measure_guards(entry, values), entry.compiled.guards
-        top = torch._C._len_torch_function_stack() - 1
-        if top >= 0 and isinstance(torch._C._get_function_stack_at(top), Operators):
-            with _pop_mode_temporarily():
+        top = modes.count_function_modes() - 1
+        if top >= 0 and isinstance(modes.function_mode_at(top), Operators):
+            with modes.without_innermost_function_mode():
                 asked = guards.with_settings_of_now()
                 asked.measure(asked.fast_check, values)
                 guards.microseconds = asked.microseconds

@@ -18,6 +18,7 @@ from torch.autograd.function import once_differentiable
 
 from minitorch2.graph.composite import Composite, RunGraph
 from minitorch2.graph.graph_module import GraphModule
+from minitorch2.native.torch_internals.gradients import innermost_transform
 
 Given: TypeAlias = tuple[bool, ...]
 """For each output, whether there is a gradient of it."""
@@ -85,7 +86,7 @@ class CustomFunction(Composite):
         return self.name
 
     def run(self, run_graph: RunGraph, *inputs: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        is_transformed = torch._C._functorch.peek_interpreter_stack() is not None
+        is_transformed = innermost_transform() is not None
         base = _Transformed if is_transformed else _Eager
         operator: Any = _named(base, self.name, self.is_once, self.has_vmap_rule)
         results: tuple[torch.Tensor, ...] = operator.apply(run_graph, self, *inputs)

@@ -13,7 +13,6 @@ from typing import Any
 
 import torch
 from torch.autograd import forward_ad
-from torch.utils._pytree import tree_leaves
 
 from minitorch2.bytecode.guards.settings import OF_OPERATORS
 from minitorch2.bytecode.operators.gradient_hook import remove_hook
@@ -24,12 +23,16 @@ from minitorch2.graph.raising import operator_raises
 from minitorch2.graph.symbols import expr_of
 from minitorch2.graph.value_checks import VALUE_CHECKS
 from minitorch2.graph.wrapper_tensors import is_wrapper
+from minitorch2.native.torch_internals.global_state import enter_autocast, exit_autocast
+from minitorch2.native.torch_internals.gradients import write_grad_mode
+from minitorch2.native.torch_internals.operators import OpOverload
+from minitorch2.native.torch_internals.pytree import tree_leaves
 
-ENTER_AUTOCAST: Callable[..., Any] = torch.amp.autocast_mode._enter_autocast
-EXIT_AUTOCAST: Callable[..., Any] = torch.amp.autocast_mode._exit_autocast
+ENTER_AUTOCAST: Callable[..., Any] = enter_autocast
+EXIT_AUTOCAST: Callable[..., Any] = exit_autocast
 
 STATE_CHANGES = {
-    torch._C._set_grad_enabled,
+    write_grad_mode,
     ENTER_AUTOCAST,
     EXIT_AUTOCAST,
     forward_ad.enter_dual_level,
@@ -53,7 +56,7 @@ class _Watch(DispatchMode):
 
     def __torch_dispatch__(
         self,
-        func: torch._ops.OpOverload,
+        func: OpOverload,
         types: Sequence[type],
         args: tuple[Any, ...] = (),
         kwargs: Mapping[str, Any] | None = None,
@@ -83,9 +86,7 @@ def _has_dispatch(cls: type) -> bool:
     return own and not issubclass(cls, FakeTensor)
 
 
-def _refuse_overlap(
-    func: torch._ops.OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any]
-) -> None:
+def _refuse_overlap(func: OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
     """Refuse to capture a write to memory of another operand, if PyTorch refuses the write, too.
 
     Python then makes the call. An error within the graph would come after all that the program does
@@ -106,16 +107,14 @@ def _refuse_overlap(
 
 
 def _given(
-    func: torch._ops.OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any]
+    func: OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> Iterator[tuple[torch.Argument, Any]]:
     """Yield the parameters of a call and their arguments."""
     for place, parameter in enumerate(func._schema.arguments):
         yield parameter, args[place] if place < len(args) else kwargs.get(parameter.name)
 
 
-def _written(
-    func: torch._ops.OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any]
-) -> list[Any]:
+def _written(func: OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
     """The arguments of a call that it writes to."""
     given = _given(func, args, kwargs)
     return tree_leaves([a for p, a in given if p.alias_info is not None and p.alias_info.is_write])

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import torch
 
+from minitorch2.native.torch_internals.modes import DisableTorchFunction
+
 
 def as_plain(tensor: torch.Tensor) -> torch.Tensor:
     """Return a plain tensor on the same memory; its gradient flows to the tensor."""
     if torch.is_grad_enabled():
         return torch.Tensor.as_subclass(tensor, torch.Tensor)
-    with torch._C.DisableTorchFunction(), torch.enable_grad():
+    with DisableTorchFunction(), torch.enable_grad():
         return torch.Tensor.as_subclass(tensor, torch.Tensor)
 
 
@@ -21,17 +23,17 @@ def of_class(tensor: torch.Tensor, cls: type) -> torch.Tensor:
     """Return a tensor of a subclass on a result's memory; gradients flow to the result."""
     if torch.is_grad_enabled():
         return torch.Tensor.as_subclass(tensor, cls)
-    with torch._C.DisableTorchFunction(), torch.set_grad_enabled(tensor.grad_fn is not None):
+    with DisableTorchFunction(), torch.set_grad_enabled(tensor.grad_fn is not None):
         return torch.Tensor.as_subclass(tensor, cls)
 
 
 def gradient_of(tensor: torch.Tensor) -> torch.Tensor | None:
     """Return the gradient that the backward pass has left in the tensor; None if there is none."""
-    with torch._C.DisableTorchFunction():
+    with DisableTorchFunction():
         return tensor.grad
 
 
 def is_leaf(tensor: torch.Tensor) -> bool:
     """Return whether the tensor is a leaf: no operator of autograd has made it."""
-    with torch._C.DisableTorchFunction():
+    with DisableTorchFunction():
         return tensor.is_leaf

@@ -20,9 +20,7 @@ from typing import Any, Final
 
 import numpy
 import torch
-from torch import _higher_order_ops as higher_order_operators
 from torch.distributions import constraints
-from torch.optim.optimizer import _get_value
 
 from minitorch2.bytecode.polyfills import (
     asynchronous,
@@ -38,6 +36,8 @@ from minitorch2.bytecode.polyfills import (
 from minitorch2.bytecode.polyfills.iterators import iterate_by_index as iterate_by_index
 from minitorch2.bytecode.polyfills.numpy_bodies import numpy_python
 from minitorch2.bytecode.polyfills.twins import twins
+from minitorch2.native.cpython.library import CachedFunction
+from minitorch2.native.torch_internals import functions
 
 _NAMESPACE: Any = types.SimpleNamespace
 _COLLECTIONS: Any = collections
@@ -59,7 +59,7 @@ EXCEPTION_TEXTS: Final[dict[Any, Callable[..., Any]]] = {
 POLYFILLS: Final[dict[Any, Callable[..., Any]]] = {
     functools.reduce: iterators.reduce,
     functools.cmp_to_key: values.cmp_to_key,
-    functools._lru_cache_wrapper: caches.lru_cache_wrapper,
+    CachedFunction: caches.lru_cache_wrapper,
     itertools.accumulate: iterators.accumulate,
     itertools.starmap: iterators.starmap,
     itertools.takewhile: iterators.takewhile,
@@ -84,23 +84,23 @@ POLYFILLS: Final[dict[Any, Callable[..., Any]]] = {
     _NAMESPACE.__repr__: values.namespace_repr,
     numpy.errstate: numpy_python.ErrorState,
     numpy_python.CONVERTER: numpy_python.ArrayConverter,
-    higher_order_operators.associative_scan: scan.associative_scan,
+    functions.higher_order_operators.associative_scan: scan.associative_scan,
     torch.cond: higher_order.cond,
-    higher_order_operators.while_loop: higher_order.while_loop,
-    higher_order_operators.scan: higher_order.scan,
-    higher_order_operators.map: higher_order.map_slices,
+    functions.higher_order_operators.while_loop: higher_order.while_loop,
+    functions.higher_order_operators.scan: higher_order.scan,
+    functions.higher_order_operators.map: higher_order.map_slices,
     torch.cov: torch_functions.cov,
     torch.corrcoef: torch_functions.corrcoef,
     torch.nn.functional.one_hot: torch_functions.one_hot,
     torch.utils.hooks.RemovableHandle.__init__: torch_functions.make_handle,
     torch.use_deterministic_algorithms: torch_functions.use_deterministic_algorithms,
     torch.set_anomaly_enabled: torch_functions.set_anomaly_enabled,
-    torch._C._infer_size: torch_functions.infer_size,
+    functions.infer_size: torch_functions.infer_size,
     type(constraints.symmetric).check: torch_functions.is_symmetric,
     type(constraints.positive_definite).check: torch_functions.is_positive_definite,
-    torch._C._group_tensors_by_device_and_dtype: optimizers.group_tensors,
+    functions.group_by_device_and_dtype: optimizers.group_tensors,
     torch.optim.Optimizer.zero_grad: optimizers.zero_grad,
-    _get_value: optimizers.get_value,
+    functions.value_of_number: optimizers.get_value,
     torch._fused_adam_: optimizers.fused_adam_,
     torch._fused_adamw_: optimizers.fused_adamw_,
     torch._fused_sgd_: optimizers.fused_sgd_,

@@ -10,7 +10,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 import torch
-from torch.utils import _pytree as pytree
+
+from minitorch2.native.torch_internals.pytree import tree_flatten, tree_map, tree_unflatten
 
 Results: TypeAlias = tuple[list[torch.Tensor], Any]
 """Tensors, and the structure whose leaves they are."""
@@ -65,28 +66,28 @@ def cond(
     leaves, structure, other = branch(pred, when_true, when_false)
     if structure != other:
         raise TypeError("torch.cond: the branches give results of other structures")
-    return pytree.tree_unflatten(leaves, structure)
+    return tree_unflatten(leaves, structure)
 
 
 def while_loop(
     cond_fn: Callable[..., Any], body_fn: Callable[..., Any], carried_inputs: Sequence[Any]
 ) -> Any:
     """``torch._higher_order_ops.while_loop``: integers are carried as tensors"""
-    leaves, structure = pytree.tree_flatten(tuple(carried_inputs))
+    leaves, structure = tree_flatten(tuple(carried_inputs))
     first = [torch.tensor(x) if type(x) is int else x.contiguous() for x in leaves]
 
     def goes_on(*leaves: torch.Tensor) -> Any:
-        return cond_fn(*pytree.tree_unflatten(leaves, structure)).clone()
+        return cond_fn(*tree_unflatten(leaves, structure)).clone()
 
     def step(*leaves: torch.Tensor) -> Results:
-        carried = body_fn(*pytree.tree_unflatten(leaves, structure))
+        carried = body_fn(*tree_unflatten(leaves, structure))
         return _flat(tuple(carried), torch.contiguous_format)
 
     results, after = loop(goes_on, step, first)
     if after is not None and after != structure:
         raise TypeError("while_loop: body_fn gives a structure other than what is carried")
     last = [y.item() if type(x) is int else y for x, y in zip(leaves, results, strict=True)]
-    return pytree.tree_unflatten(last, structure)
+    return tree_unflatten(last, structure)
 
 
 def scan(
@@ -98,16 +99,16 @@ def scan(
     reverse: bool = False,
 ) -> Any:
     """``torch._higher_order_ops.scan``: results along the first dimension, whatever `dim` is"""
-    carried, structure = pytree.tree_flatten(init)
-    slices, form = pytree.tree_flatten(xs)
+    carried, structure = tree_flatten(init)
+    slices, form = tree_flatten(xs)
     slices = [x.movedim(dim, 0) for x in slices]
     if reverse:
         slices = [x.flip(0) for x in slices]
 
     def step(slices: Sequence[torch.Tensor], carried: Sequence[torch.Tensor]) -> Results:
         before, here = (
-            pytree.tree_unflatten(carried, structure),
-            pytree.tree_unflatten(slices, form),
+            tree_unflatten(carried, structure),
+            tree_unflatten(slices, form),
         )
         carry, result = combine_fn(before, here)
         return _flat((carry, result), torch.contiguous_format)
@@ -115,9 +116,9 @@ def scan(
     leaves, after = scan_steps(
         step, [x.contiguous() for x in slices], [x.contiguous() for x in carried]
     )
-    carry, results = pytree.tree_unflatten(leaves, after)
+    carry, results = tree_unflatten(leaves, after)
     if reverse:
-        results = pytree.tree_map(lambda y: y.flip(0), results)
+        results = tree_map(lambda y: y.flip(0), results)
     return carry, results
 
 
@@ -128,6 +129,6 @@ def map_slices(f: Callable[..., Any], xs: Any, *args: Any) -> Any:
 
 def _flat(results: Any, memory_format: torch.memory_format) -> Results:
     """Return results in memory of their own."""
-    leaves, structure = pytree.tree_flatten(results)
+    leaves, structure = tree_flatten(results)
     own = [x.clone(memory_format=memory_format) if torch.is_tensor(x) else x for x in leaves]
     return own, structure

@@ -6,7 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch.utils import _pytree as pytree
+
+from minitorch2.native.torch_internals.pytree import tree_flatten, tree_leaves, tree_unflatten
 
 Parts = list[Any]
 """Tensors of one size along the scanned dimension: the leaves of what is combined."""
@@ -20,18 +21,18 @@ def associative_scan(
     combine_mode: str = "pointwise",
 ) -> Any:
     """``torch._higher_order_ops.associative_scan``: results of `combine_fn` up to each place"""
-    leaves, structure = pytree.tree_flatten(xs)
+    leaves, structure = tree_flatten(xs)
     dim = dim % leaves[0].ndim
 
     def combine(left: Parts, right: Parts) -> Parts:
-        pair = [pytree.tree_unflatten(parts, structure) for parts in (left, right)]
-        return pytree.tree_leaves(combine_fn(pair[0], pair[1]))
+        pair = [tree_unflatten(parts, structure) for parts in (left, right)]
+        return tree_leaves(combine_fn(pair[0], pair[1]))
 
     parts = [torch.flip(x, [dim]) for x in leaves] if reverse else leaves
     results = _scanned(combine, parts, dim)
     if reverse:
         results = [torch.flip(x, [dim]) for x in results]
-    return pytree.tree_unflatten(results, structure)
+    return tree_unflatten(results, structure)
 
 
 def _scanned(combine: Callable[[Parts, Parts], Parts], parts: Parts, dim: int) -> Parts:

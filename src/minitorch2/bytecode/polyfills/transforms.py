@@ -12,7 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn, TypeAlias
 
 import torch
-from torch.utils import _pytree as pytree
+
+from minitorch2.native.torch_internals.pytree import tree_flatten, tree_map, tree_unflatten
 
 Body: TypeAlias = Callable[..., tuple[list[torch.Tensor], Any]]
 """From tensors to tensors, and what tells how they belong together."""
@@ -71,7 +72,7 @@ def vmap(
     **kwargs: Any,
 ) -> Any:
     """``torch.vmap(func, ...)(*args, **kwargs)``"""
-    leaves, structure = pytree.tree_flatten(args)
+    leaves, structure = tree_flatten(args)
     if type(in_dims) is not int and type(in_dims) is not tuple:
         refuse("in_dims that are neither a number nor a tuple")
     dims = _spread(in_dims, args)
@@ -83,9 +84,7 @@ def vmap(
     def body(*batched: torch.Tensor) -> tuple[list[torch.Tensor], Any]:
         rest = iter(batched)
         mixed = [x if dim is None else next(rest) for x, dim in zip(leaves, dims, strict=True)]
-        results, form = pytree.tree_flatten(
-            func(*pytree.tree_unflatten(mixed, structure), **kwargs)
-        )
+        results, form = tree_flatten(func(*tree_unflatten(mixed, structure), **kwargs))
         return results, form
 
     def options(form: Any) -> dict[str, Any]:
@@ -97,12 +96,12 @@ def vmap(
         }
 
     results, form = transformed("vmap", body, values, own_dims, [], options)
-    return pytree.tree_unflatten(results, form)
+    return tree_unflatten(results, form)
 
 
 def _out_dims(out_dims: Any, form: Any) -> tuple[Any, ...]:
     """Return a dimension for each leaf of the results."""
-    places = pytree.tree_unflatten(list(range(form.num_leaves)), form)
+    places = tree_unflatten(list(range(form.num_leaves)), form)
     if type(out_dims) is tuple and len(out_dims) == 1 and places == 0:
         return out_dims
     return tuple(_spread(out_dims, places))
@@ -111,7 +110,7 @@ def _out_dims(out_dims: Any, form: Any) -> tuple[Any, ...]:
 def _spread(dims: Any, values: Any) -> list[Any]:
     """Return a dimension for each leaf; one for a whole part holds for its leaves."""
     if dims is None or type(dims) is int:
-        leaves, _ = pytree.tree_flatten(values)
+        leaves, _ = tree_flatten(values)
         return [dims for _ in leaves]
     if type(dims) is not type(values) or len(dims) != len(values):
         refuse("dimensions whose structure is not that of the values")
@@ -139,7 +138,7 @@ def grad_and_value(func: Any, argnums: Any, has_aux: Any, /, *args: Any, **kwarg
     width, places, results, form, _ = _derived(
         "grad", func, argnums, has_aux, options, args, kwargs
     )
-    return _like(places, results[:width]), pytree.tree_unflatten(results[width:], form)
+    return _like(places, results[:width]), tree_unflatten(results[width:], form)
 
 
 def jacrev(
@@ -166,7 +165,7 @@ def _jacobian(
         kind, func, argnums, has_aux, options, args, kwargs
     )
     rows = [_like(places, results[i * width : (i + 1) * width]) for i in range(count)]
-    return pytree.tree_unflatten([*rows, *results[count * width :]], form)
+    return tree_unflatten([*rows, *results[count * width :]], form)
 
 
 def _derived(
@@ -180,7 +179,7 @@ def _derived(
 ) -> tuple[int, Any, list[Any], Any, int]:
     """Return the number and the places of the tensors that a transform derives in, its results,
     their form, and how many of them are no auxiliary ones; `options` is told this number."""
-    leaves, structure = pytree.tree_flatten(args)
+    leaves, structure = tree_flatten(args)
     places = _places(argnums, args)
     tensors = _Tensors(leaves, _flat_places(places))
 
@@ -210,22 +209,22 @@ def functionalize(func: Any, remove: Any, /, *args: Any, **kwargs: Any) -> Any:
 
 def vjp(func: Any, *primals: Any, has_aux: Any = False) -> Any:
     """``torch.func.vjp(func, *primals, has_aux=)``"""
-    leaves, structure = pytree.tree_flatten(primals)
+    leaves, structure = tree_flatten(primals)
 
     def body(*values: torch.Tensor) -> tuple[list[torch.Tensor], Any]:
-        results, form, _ = _split(func(*pytree.tree_unflatten(values, structure)), has_aux)
+        results, form, _ = _split(func(*tree_unflatten(values, structure)), has_aux)
         return results, form
 
     results, form, call = recorded("vjp", body, leaves)
-    value = pytree.tree_unflatten(results, form)
-    _, output_form = pytree.tree_flatten(value[0] if has_aux else value)
+    value = tree_unflatten(results, form)
+    _, output_form = tree_flatten(value[0] if has_aux else value)
 
     def vjp_fn(cotangents: Any, retain_graph: Any = True, create_graph: Any = None) -> Any:
-        vectors, its_form = pytree.tree_flatten(cotangents)
+        vectors, its_form = tree_flatten(cotangents)
         if its_form != output_form:
             refuse("cotangents whose structure is not that of the results")
         gradients = at_recorded("vjp", call, vectors, {"primals": len(leaves)})
-        return pytree.tree_unflatten(gradients, structure)
+        return tree_unflatten(gradients, structure)
 
     return (value[0], vjp_fn, value[1]) if has_aux else (value, vjp_fn)
 
@@ -234,54 +233,54 @@ def jvp(
     func: Any, primals: Any, tangents: Any, *, strict: Any = False, has_aux: Any = False
 ) -> Any:
     """``torch.func.jvp(func, primals, tangents, ...)``"""
-    leaves, structure = pytree.tree_flatten(primals)
-    vectors, its_structure = pytree.tree_flatten(tangents)
+    leaves, structure = tree_flatten(primals)
+    vectors, its_structure = tree_flatten(tangents)
     if type(primals) is not tuple or structure != its_structure:
         refuse("tangents whose structure is not that of the primals")
 
     def body(*values: torch.Tensor) -> tuple[list[torch.Tensor], Any]:
-        results, form, count = _split(func(*pytree.tree_unflatten(values, structure)), has_aux)
+        results, form, count = _split(func(*tree_unflatten(values, structure)), has_aux)
         return results, (form, count)
 
     def options(found: Any) -> dict[str, Any]:
         return {"primals": len(leaves), "outputs": found[1], "strict": strict}
 
     results, (form, count) = transformed("jvp", body, leaves, (), vectors, options)
-    value = pytree.tree_unflatten([*results[:count], *results[2 * count :]], form)
+    value = tree_unflatten([*results[:count], *results[2 * count :]], form)
     output = value[0] if has_aux else value
-    _, output_form = pytree.tree_flatten(output)
-    derivative = pytree.tree_unflatten(results[count : 2 * count], output_form)
+    _, output_form = tree_flatten(output)
+    derivative = tree_unflatten(results[count : 2 * count], output_form)
     return (output, derivative, value[1]) if has_aux else (output, derivative)
 
 
 def linearize(func: Any, *primals: Any) -> Any:
     """``torch.func.linearize(func, *primals)``"""
-    leaves, structure = pytree.tree_flatten(primals)
+    leaves, structure = tree_flatten(primals)
 
     def body(*values: torch.Tensor) -> tuple[list[torch.Tensor], Any]:
-        return pytree.tree_flatten(func(*pytree.tree_unflatten(values, structure)))
+        return tree_flatten(func(*tree_unflatten(values, structure)))
 
     results, form, call = recorded("jvp", body, leaves)
 
     def jvp_fn(*tangents: Any) -> Any:
-        vectors, its_structure = pytree.tree_flatten(tangents)
+        vectors, its_structure = tree_flatten(tangents)
         if its_structure != structure:
             refuse("tangents whose structure is not that of the primals")
         options = {"primals": len(leaves), "outputs": len(results), "strict": False}
         found = at_recorded("jvp", call, vectors, options)
-        return pytree.tree_unflatten(found[len(results) :], form)
+        return tree_unflatten(found[len(results) :], form)
 
-    return pytree.tree_unflatten(results, form), jvp_fn
+    return tree_unflatten(results, form), jvp_fn
 
 
 def _split(result: Any, has_aux: Any) -> tuple[list[Any], Any, int]:
     """Return the leaves of a result, its structure, and the number of leaves not auxiliary."""
-    leaves, form = pytree.tree_flatten(result)
+    leaves, form = tree_flatten(result)
     if not has_aux:
         return leaves, form, len(leaves)
     if type(result) is not tuple or len(result) != 2:
         refuse("a result that is no pair, where there are auxiliary results")
-    return leaves, form, len(pytree.tree_flatten(result[0])[0])
+    return leaves, form, len(tree_flatten(result[0])[0])
 
 
 class _Tensors:
@@ -306,13 +305,13 @@ class _Tensors:
         leaves = list(self.leaves)
         for place, value in zip(self.places, values, strict=True):
             leaves[place] = value
-        return pytree.tree_unflatten(leaves, structure)
+        return tree_unflatten(leaves, structure)
 
 
 def _places(argnums: Any, args: Any) -> Any:
     """Return positions among all leaves, in the structure of the wanted arguments."""
-    leaves, structure = pytree.tree_flatten(args)
-    numbered = pytree.tree_unflatten(list(range(len(leaves))), structure)
+    leaves, structure = tree_flatten(args)
+    numbered = tree_unflatten(list(range(len(leaves))), structure)
     if type(argnums) is int:
         if not -len(args) <= argnums < len(args):
             refuse("a derivative in an argument that is not given by position")
@@ -323,11 +322,11 @@ def _places(argnums: Any, args: Any) -> Any:
 
 
 def _flat_places(places: Any) -> list[int]:
-    return pytree.tree_flatten(places)[0]
+    return tree_flatten(places)[0]
 
 
 def _like(places: Any, leaves: list[Any]) -> Any:
-    return pytree.tree_unflatten(leaves, pytree.tree_flatten(places)[1])
+    return tree_unflatten(leaves, tree_flatten(places)[1])
 
 
 # torch.autograd.functional ------------------------------------------------------------------------
@@ -376,7 +375,7 @@ def _vectorized(name: str, func: Any, inputs: Any, options: Mapping[str, Any]) -
     else:
         outer = _by_strategy(options["outer_jacobian_strategy"])
         found = outer(torch.func.jacrev(func, argnums), argnums)(*values)
-    return found if keeps else pytree.tree_map(torch.Tensor.detach, found)
+    return found if keeps else tree_map(torch.Tensor.detach, found)
 
 
 def _by_strategy(strategy: Any) -> Any:

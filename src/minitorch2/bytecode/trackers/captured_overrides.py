@@ -11,9 +11,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import torch
-from torch.utils._device import DeviceContext, _device_constructors
 
 from minitorch2.bytecode.trackers.base import VariableTracker
+from minitorch2.native.torch_internals.modes import DeviceContext, device_constructors
 
 
 @dataclass
@@ -41,7 +41,7 @@ class Overrides:
         if not self.of_modes or not self.modes:
             return False
         only_devices = all(mode.python_type() is DeviceContext for mode in self.modes)
-        return not only_devices or (callable(target) and target in _device_constructors())
+        return not only_devices or (callable(target) and target in device_constructors())
 
     def default_device(self) -> torch.device | None:
         """Return the innermost default device; None if there is none."""

@@ -12,7 +12,6 @@ import types
 from collections.abc import Hashable
 from typing import Any, Final
 
-import torch
 from torch.distributions.utils import lazy_property
 
 from minitorch2.bytecode.guards import AttributeGuard, Guard, id_match
@@ -25,6 +24,8 @@ from minitorch2.bytecode.trackers.known import KnownObjectVariable
 from minitorch2.bytecode.trackers.observed import raise_observed
 from minitorch2.bytecode.trackers.torch_values.tensor_names import words
 from minitorch2.foundation.module_names import package_of
+from minitorch2.native.cpython.library import CachedFunction
+from minitorch2.native.torch_internals.modes import no_torch_function
 
 _COLLECTIONS: Any = collections
 MISSING: Final = object()
@@ -36,7 +37,7 @@ BUILTIN_METHODS = (
     types.BuiltinFunctionType,
     types.ClassMethodDescriptorType,
 )
-FREE_FUNCTIONS = (torch._C._disabled_torch_function_impl,)
+FREE_FUNCTIONS = (no_torch_function,)
 """Functions written in C that classes hold, but that are not methods of them."""
 DATA_MEMBERS = (types.MemberDescriptorType, types.GetSetDescriptorType)
 OWN_FOR_CLASS: Final[Any] = (types.MemberDescriptorType, _COLLECTIONS._tuplegetter)
@@ -196,7 +197,7 @@ def bind(
         static = raw.__func__
         source = inherited_source(evaluator, cls, found_in, name, static)
         return evaluator.capture.wrap(static, source)
-    if isinstance(raw, types.FunctionType | functools._lru_cache_wrapper):
+    if isinstance(raw, types.FunctionType | CachedFunction):
         source = inherited_source(evaluator, cls, found_in, name, raw)
         function = evaluator.capture.wrap(raw, source)
         return function if owner is None else BoundMethodVariable(function, owner)

@@ -16,7 +16,6 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
-from torch._dispatch.python import enable_python_dispatcher
 
 from minitorch2.errors import UnsupportedError
 from minitorch2.graph.effects import is_impure, is_random, may_be_returned
@@ -29,6 +28,8 @@ from minitorch2.graph.patterns.operation import operation
 from minitorch2.graph.patterns.rule import Rule
 from minitorch2.graph.rewriting import Rewrite
 from minitorch2.graph.symbols import expr_of, numbers_of, same_sizes
+from minitorch2.native.torch_internals.dispatch import enable_python_dispatcher
+from minitorch2.native.torch_internals.operators import OpOverload
 
 
 def apply_rules(module: GraphModule, rules: Iterable[Rule]) -> Iterator[Rewrite]:
@@ -210,7 +211,7 @@ def _same_strides(a: torch.Tensor, b: torch.Tensor) -> bool:
 
 def _is_aten(node: Node) -> bool:
     """Return whether the node is of a functional graph, which holds aten operators only."""
-    return isinstance(node.target, torch._ops.OpOverload)
+    return isinstance(node.target, OpOverload)
 
 
 def _is_contiguous(value: FakeTensor) -> bool:

@@ -23,6 +23,7 @@ import torch
 from minitorch2.graph.fake_tensor import FakeTensor
 from minitorch2.graph.node import Argument, Node
 from minitorch2.graph.symbols import same_sizes
+from minitorch2.native.torch_internals.operators import OpOverload
 
 _OPERATORS: Final = {"truediv": "div", "and_": "bitwise_and", "or_": "bitwise_or",
                      "xor": "bitwise_xor", "invert": "bitwise_not"}  # fmt: skip
@@ -84,7 +85,7 @@ def _called(node: Node) -> tuple[str, tuple[Argument, ...], dict[str, Argument]]
 def _name(target: Any) -> str:
     if isinstance(target, str):
         return target
-    if isinstance(target, torch._ops.OpOverload):
+    if isinstance(target, OpOverload):
         return str(target._schema.name.split("::")[1])
     name = getattr(target, "__name__", "")
     return _OPERATORS.get(name, name)

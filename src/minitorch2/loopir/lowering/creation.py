@@ -18,6 +18,7 @@ from minitorch2.loopir.expressions import Expr, to_expr
 from minitorch2.loopir.loops import Index, InnerFn, Pointwise
 from minitorch2.loopir.lowering.registry import lowering, number_value
 from minitorch2.loopir.ops import Value, compute_dtype, ops
+from minitorch2.native.torch_internals.global_state import is_memory_filled
 
 aten = torch.ops.aten
 Scalar: TypeAlias = bool | int | float | sympy.Expr
@@ -61,9 +62,7 @@ def empty(*args: Any, **options: Any) -> TensorBox:
 
     If PyTorch promises to fill uninitialized memory, the value is the one that it fills with.
     """
-    is_filled = torch.are_deterministic_algorithms_enabled() and (
-        torch._C._get_deterministic_fill_uninitialized_memory()
-    )
+    is_filled = torch.are_deterministic_algorithms_enabled() and (is_memory_filled())
     return _filled(_uninitialized(current_table().result.dtype) if is_filled else 0)
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from torch._ops import OpOverload
 
 from minitorch2 import stages
 from minitorch2.errors import LoweringError
@@ -21,6 +20,7 @@ from minitorch2.logs import get_logger
 from minitorch2.loopir.boxes import TensorBox
 from minitorch2.loopir.buffers import ExternKernel, MultiOutput, current_table
 from minitorch2.loopir.layout import FixedLayout, Layout, contiguous_strides
+from minitorch2.native.torch_internals.operators import OpOverload
 
 Target = OpOverload | HigherOrder | FunctionalCall
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from torch._ops import OpOverload
 
 from minitorch2.graph.random_operators import bernoulli
 from minitorch2.loopir.boxes import TensorBox
 from minitorch2.loopir.buffers import current_table
 from minitorch2.loopir.lowering.fallback import extern_call, report_call
 from minitorch2.loopir.lowering.registry import lowering, overloads_of
+from minitorch2.native.torch_internals.operators import OpOverload
 
 aten = torch.ops.aten
 

@@ -18,7 +18,6 @@ from typing import Any, TypeVar
 
 import sympy
 import torch
-from torch._ops import OpOverload, OpOverloadPacket
 
 from minitorch2 import config
 from minitorch2.graph.extensions import note_extension
@@ -33,6 +32,12 @@ from minitorch2.loopir.lowering.fallback import extern_call
 from minitorch2.loopir.ops import Value, compute_dtype, ops
 from minitorch2.loopir.promotion import Operand, Promotion, computation_type
 from minitorch2.loopir.views import broadcast_sizes, expand
+from minitorch2.native.torch_internals.operators import (
+    OpOverload,
+    OpOverloadPacket,
+    has_kernel,
+    has_kernel_for_key,
+)
 
 
 class NoLoopForm(Exception):
@@ -47,7 +52,9 @@ LOWERINGS: dict[OpOverload, Lowering] = {}
 """Every operator overload that becomes loops or a planned library call."""
 
 
-def overloads_of(target: OpOverload | OpOverloadPacket) -> list[OpOverload]:
+def overloads_of(
+    target: OpOverload | OpOverloadPacket,
+) -> list[OpOverload]:
     """Return the functional overloads of an operator: those that write into no argument."""
     if isinstance(target, OpOverload):
         return [target]
@@ -62,9 +69,7 @@ def _is_traced(overload: OpOverload) -> bool:
     Some overloads of TorchScript have a schema and no kernel.
     """
     name = overload.name()  # type: ignore[no-untyped-call]
-    return torch._C._dispatch_has_kernel(name) and not (
-        torch._C._dispatch_has_kernel_for_dispatch_key(name, "CompositeImplicitAutograd")
-    )
+    return has_kernel(name) and not (has_kernel_for_key(name, "CompositeImplicitAutograd"))
 
 
 def _gives_tensors(overload: OpOverload) -> bool:
@@ -91,7 +96,8 @@ def lowering(*targets: OpOverload | OpOverloadPacket) -> Callable[[Rule], Rule]:
 
 
 def pointwise(
-    *targets: OpOverload | OpOverloadPacket, promote: Promotion = Promotion.DEFAULT
+    *targets: OpOverload | OpOverloadPacket,
+    promote: Promotion = Promotion.DEFAULT,
 ) -> Callable[[PointwiseBody], PointwiseBody]:
     """Register and return the body for one element as the lowering of elementwise operators."""
 

@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-import torch
-
+from minitorch2.native.torch_internals.operators import OpOverload, has_kernel, has_kernel_for_key
 from minitorch2.script.analysis.alias_tracker import AliasTracker, Element
 from minitorch2.script.analysis.effects import (
     changes_form,
@@ -306,16 +305,16 @@ def _may_give_inputs_back(operator: Operator) -> bool:
     schema, function = operator.schema, operator.function
     if all(result.alias is not None for result in schema.returns):
         return False
-    if not isinstance(function, torch._ops.OpOverload):
+    if not isinstance(function, OpOverload):
         is_own = schema.name.endswith("_")
         return is_own or any(isinstance(result.type, VariableType) for result in schema.returns)
     name = function._name
     if schema.name in FRESH_COMPOSITES:
         return False
-    if not torch._C._dispatch_has_kernel(name):
+    if not has_kernel(name):
         return True
     key = "CompositeImplicitAutograd"
-    return bool(torch._C._dispatch_has_kernel_for_dispatch_key(name, key))
+    return bool(has_kernel_for_key(name, key))
 
 
 def _inner(node: Node) -> list[Node]:

@@ -6,6 +6,7 @@ from typing import Final
 
 import torch
 
+from minitorch2.native.torch_internals.operators import OpOverload
 from minitorch2.script.ir.graph import Node, Value
 from minitorch2.script.ir.types import (
     BOOL,
@@ -80,11 +81,11 @@ def schema_of(node: Node) -> FunctionSchema | None:
     return None if operator is None or operator.schema.is_varargs else operator.schema
 
 
-def overload_of(node: Node) -> torch._ops.OpOverload | None:
+def overload_of(node: Node) -> OpOverload | None:
     """Return PyTorch's operator that a node calls; None for all others."""
     operator = operator_of(node)
     function = None if schema_of(node) is None or operator is None else operator.function
-    return function if isinstance(function, torch._ops.OpOverload) else None
+    return function if isinstance(function, OpOverload) else None
 
 
 def tags_of(node: Node) -> frozenset[torch.Tag]:

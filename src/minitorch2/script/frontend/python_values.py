@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 import torch
-from torch.nn.modules import utils as sizes
 
+from minitorch2.native.torch_internals.functions import as_pair, as_quadruple, as_single, as_triple
+from minitorch2.native.torch_internals.operators import OpOverload, OpOverloadPacket
 from minitorch2.script.frontend.annotations import (
     UnknownTypeError,
     named_tuple_type,
@@ -76,10 +77,10 @@ STATIC_CONDITIONS: Final[Mapping[str, bool]] = {
 _RENAMED: Final[Mapping[Any, str]] = {
     torch.clamp: "clamp",
     torch.numel: "numel",
-    sizes._single: "_single",
-    sizes._pair: "_pair",
-    sizes._triple: "_triple",
-    sizes._quadruple: "_quadruple",
+    as_single: "_single",
+    as_pair: "_pair",
+    as_triple: "_triple",
+    as_quadruple: "_quadruple",
 }
 
 
@@ -155,9 +156,9 @@ def form_of(given: Any) -> Form | None:
 
 def operator_kind(given: Any) -> str | None:
     """Return the kind of node for a function of torch that is written in C++, or None."""
-    if isinstance(given, torch._ops.OpOverloadPacket):
+    if isinstance(given, OpOverloadPacket):
         return str(given._qualified_op_name)
-    if isinstance(given, torch._ops.OpOverload):
+    if isinstance(given, OpOverload):
         return f"{given.namespace}::{given._schema.name.partition('::')[2]}"
     is_function = isinstance(given, types.BuiltinFunctionType | types.FunctionType)
     if is_function and given in _RENAMED:

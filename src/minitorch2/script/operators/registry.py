@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import torch
 
+from minitorch2.native.torch_internals.operators import OpOverload, OpOverloadPacket
 from minitorch2.script.ir.graph import Node
 from minitorch2.script.ir.types import TensorType, Type, match_type
 from minitorch2.script.operators import builtins
@@ -30,7 +31,7 @@ class Operator:
     def __call__(self, *arguments: Any) -> Any:
         """Compute the results of all arguments, in the order of the schema."""
         assert self.function is not None
-        if not isinstance(self.function, torch._ops.OpOverload):
+        if not isinstance(self.function, OpOverload):
             return self.function(*arguments)
         pairs = list(zip(self.schema.arguments, arguments))
         named = {argument.name: value for argument, value in pairs if argument.kwarg_only}
@@ -79,13 +80,13 @@ def _published(kind: str) -> list[Operator]:
     if not name.isidentifier() or (namespace == "prim" and kind not in PUBLISHED_PRIMS):
         return []
     packet = getattr(getattr(torch.ops, namespace), name, None)
-    if not isinstance(packet, torch._ops.OpOverloadPacket):
+    if not isinstance(packet, OpOverloadPacket):
         return []
     names: list[str] = packet.overloads()  # type: ignore[no-untyped-call]
     return [_published_overload(packet, name) for name in names]
 
 
-def _published_overload(packet: torch._ops.OpOverloadPacket, name: str) -> Operator:
+def _published_overload(packet: OpOverloadPacket, name: str) -> Operator:
     schema = parse_schema(str(getattr(packet, name)._schema))
     takes_tensors = any(isinstance(each.type, TensorType) for each in schema.arguments)
     python = builtins.function_of(schema.full_name, schema.name, takes_tensors)

@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 
+from minitorch2.native.torch_internals.gradients import write_grad_mode
 from minitorch2.script.ir.graph import Graph
 from minitorch2.script.runtime.code import Code, Stack
 from minitorch2.script.runtime.fork_join import Future, carried, pool
@@ -50,7 +51,7 @@ class InterpreterState:
         except BaseException:
             while self._contexts:
                 abandon_context(self._contexts.pop())
-            torch._C._set_grad_enabled(self._grad_mode)
+            write_grad_mode(self._grad_mode)
             raise
         return None
 

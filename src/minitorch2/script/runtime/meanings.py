@@ -12,8 +12,9 @@ from functools import cache
 from typing import Any, Final, TypeAlias
 
 import torch
-from torch._ops import OpOverload
 
+from minitorch2.native.torch_internals.gradients import write_grad_mode
+from minitorch2.native.torch_internals.operators import OpOverload
 from minitorch2.script.ir.graph import Graph, Node
 from minitorch2.script.ir.types import (
     ClassType,
@@ -306,7 +307,7 @@ def unwrap(value: Any) -> Any:
 def set_grad_enabled(mode: bool) -> bool:
     """Set the grad mode, and return the one before."""
     before = torch.is_grad_enabled()
-    torch._C._set_grad_enabled(mode)
+    write_grad_mode(mode)
     return before
 
 

@@ -24,6 +24,8 @@ from minitorch2.graph.fake_tensor import to_fake
 from minitorch2.graph.graph_module import GraphModule
 from minitorch2.graph.symbols import ShapeEnv
 from minitorch2.graph.symbols.admission import assumptions, function_of
+from minitorch2.native.torch_internals.global_state import is_any_autocast_enabled
+from minitorch2.native.torch_internals.modes import count_dispatch_modes, count_function_modes
 from minitorch2.script.ir.graph import Graph, Node, Value
 from minitorch2.script.ir.types import TensorType
 from minitorch2.script.operators.registry import operator_of
@@ -45,7 +47,7 @@ class Region:
         self._seen: list[Shapes] = []
 
     def __call__(self, *inputs: Any) -> Any:
-        if not (torch._C._len_torch_dispatch_stack() or torch._C._is_any_autocast_enabled()):
+        if not (count_dispatch_modes() or is_any_autocast_enabled()):
             for program in self.programs:
                 if program.admits(*inputs):
                     return program.run(*inputs)
@@ -57,7 +59,7 @@ class Region:
         tensors = [value for value in inputs if isinstance(value, torch.Tensor)]
         if any(type(t) not in PLAIN or t.layout != torch.strided for t in tensors):
             return False
-        if torch._C._len_torch_function_stack() or len(self.programs) >= MOST_PROGRAMS:
+        if count_function_modes() or len(self.programs) >= MOST_PROGRAMS:
             return False
         memories = {tensor.untyped_storage()._cdata for tensor in tensors}
         return not self._writes or len(memories) == len(tensors)

@@ -8,12 +8,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 import torch
-from torch._ops import OpOverload
 
 from minitorch2.graph.fake_tensor import run_fake
 from minitorch2.graph.graph import Graph as TensorGraph
 from minitorch2.graph.node import Node as TensorNode
 from minitorch2.graph.node import SourceLine
+from minitorch2.native.torch_internals.operators import OpOverload
 from minitorch2.script.ir.graph import Graph, Node, Value
 from minitorch2.script.runtime.meanings import Makers, call_of
 from minitorch2.script.syntax.source import NOWHERE

@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
 import torch
-from torch.autograd.grad_mode import _unsafe_preserve_version_counter
 
 from minitorch2.errors import MinitorchError
+from minitorch2.native.torch_internals.gradients import preserve_versions
 from minitorch2.script.ir.graph import Graph, Node, Value
 from minitorch2.script.ir.python_constants import PythonConstant, first_changed
 from minitorch2.script.operators.registry import operator_of
@@ -139,7 +139,7 @@ def or_python(
         except TraceDivergedError:
             torch.set_rng_state(generator)
             for tensor, before in saved:
-                with torch.no_grad(), _unsafe_preserve_version_counter(tensor):
+                with torch.no_grad(), preserve_versions(tensor):
                     tensor.copy_(before)
             return original(*arguments)
 

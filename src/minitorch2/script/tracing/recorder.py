@@ -12,10 +12,12 @@ from functools import cache
 from typing import Any, Final
 
 import torch
-from torch.utils._python_dispatch import _disable_current_modes
 
 from minitorch2.graph.dispatch_mode import DispatchMode
 from minitorch2.graph.fake_tensor import same_storage
+from minitorch2.native.torch_internals import dispatch
+from minitorch2.native.torch_internals.modes import disable_all_modes
+from minitorch2.native.torch_internals.operators import OpOverload
 from minitorch2.script.ir.graph import Node, Value
 from minitorch2.script.ir.python_constants import PythonConstants
 from minitorch2.script.ir.types import BOOL, TENSOR
@@ -27,10 +29,10 @@ from minitorch2.script.tracing.sizes import SymbolicWriter
 from minitorch2.script.tracing.traced_tensor import TracedTensor
 
 aten = torch.ops.aten
-Operator = torch._ops.OpOverload
+Operator = OpOverload
 OUTSIDE: Final = (
-    torch._C._dispatch_tls_local_include_set(),
-    torch._C._dispatch_tls_local_exclude_set(),
+    dispatch.included_dispatch_keys(),
+    dispatch.excluded_dispatch_keys(),
 )
 """The dispatch keys of a thread in which nothing is traced."""
 LIFTS: Final = (aten.lift_fresh.default, aten.lift.default, aten.lift_fresh_copy.default)
@@ -99,7 +101,7 @@ class Recorder(SymbolicWriter, DispatchMode):
     def run(self, func: Callable[..., Any], args: Any, kwargs: Mapping[str, Any]) -> Any:
         """Run an operator on the data, with tracing off and autograd on."""
         real = {key: self._real(value) for key, value in kwargs.items()}
-        with torch._C._ForceDispatchKeyGuard(*OUTSIDE):
+        with dispatch.ForceDispatchKeys(*OUTSIDE):
             return func(*map(self._real, args), **real)
 
     def _real(self, value: Any) -> Any:
@@ -218,7 +220,7 @@ class Recorder(SymbolicWriter, DispatchMode):
         self._modes.note()
         values = [self.value_of(argument) for argument in arguments]
         outputs = self.graph.insert_graph(function.graph, values)
-        with _disable_current_modes():
+        with disable_all_modes():
             result = self.run(run, tuple(arguments), {})
         return self._results(outputs, result, list(_tensors(arguments)), True)
 
@@ -233,7 +235,7 @@ class Recorder(SymbolicWriter, DispatchMode):
 
     def observe_data(self, tensor: TracedTensor) -> torch.Tensor:
         """Return a copy of the data, and let the graph check that they are these."""
-        with _disable_current_modes():
+        with disable_all_modes():
             data: torch.Tensor = self.run(lambda t: t.detach().clone(), (tensor,), {})
         with self.inserting(at_entry=True):
             expected = self.graph.constant(data, type=TENSOR)

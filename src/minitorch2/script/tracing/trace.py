@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch.autograd.grad_mode import _unsafe_preserve_version_counter
 
 from minitorch2.errors import ConfigError, TraceError
+from minitorch2.native.torch_internals.dispatch import BelowAutograd
+from minitorch2.native.torch_internals.gradients import preserve_versions
 from minitorch2.script.ir.graph import Graph
 from minitorch2.script.ir.python_constants import PythonConstant
 from minitorch2.script.ir.types import ClassType, Type
@@ -148,7 +149,7 @@ def run_traced(recorder: Recorder, function: Callable[..., Any], given: Sequence
     """Call the function, and complete the graph; return what the function returns."""
     token = RECORDING.set(recorder)
     try:
-        with torch._C._AutoDispatchBelowAutograd(), recorder:
+        with BelowAutograd(), recorder:
             result = function(*given)
             output = packed(recorder, result)
             recorder.end()
@@ -256,5 +257,5 @@ def _unchanged(recorder: Recorder, function: Callable[..., Any]) -> Iterator[Non
         finally:
             for tensor, before in recorder.written.values():
                 if not torch.equal(tensor, before):
-                    with torch.no_grad(), _unsafe_preserve_version_counter(tensor):
+                    with torch.no_grad(), preserve_versions(tensor):
                         tensor.copy_(before)

@@ -11,9 +11,11 @@ from contextvars import ContextVar
 from typing import Any, Final, Protocol
 
 import torch
-from torch.utils._python_dispatch import _disable_current_modes
 
 from minitorch2.errors import TraceError
+from minitorch2.native.torch_internals.dispatch import DisableTorchDispatch, make_wrapper_tensor
+from minitorch2.native.torch_internals.modes import disable_all_modes, no_torch_function
+from minitorch2.native.torch_internals.operators import OpOverload
 from minitorch2.script.ir.graph import Value
 from minitorch2.script.ir.python_constants import PythonConstants
 
@@ -78,16 +80,16 @@ class TracedTensor(torch.Tensor):
     source: str
     rank_varies: bool
 
-    __torch_function__ = torch._C._disabled_torch_function_impl  # type: ignore[assignment]
+    __torch_function__ = no_torch_function  # type: ignore[assignment]
 
     @staticmethod
     def __new__(
         cls, data: torch.Tensor, value: Value, source: str = "", rank_varies: bool = False
     ) -> TracedTensor:
         """Wrap data, and the value that stands for it."""
-        with torch._C._DisableTorchDispatch():
+        with DisableTorchDispatch():
             size, stride = data.size(), data.stride()
-        traced: TracedTensor = torch.Tensor._make_wrapper_subclass(
+        traced: TracedTensor = make_wrapper_tensor(
             cls,
             size,
             strides=stride,
@@ -102,7 +104,7 @@ class TracedTensor(torch.Tensor):
     @classmethod
     def __torch_dispatch__(  # type: ignore[override]
         cls,
-        func: torch._ops.OpOverload,
+        func: OpOverload,
         types: Sequence[type],
         args: tuple[Any, ...] = (),
         kwargs: Mapping[str, Any] | None = None,
@@ -168,13 +170,13 @@ class TracedTensor(torch.Tensor):
     def tolist(self) -> Any:
         """Return the elements as nested lists of numbers, which the trace then relies on."""
         data = recording().observe_data(self)
-        with _disable_current_modes():
+        with disable_all_modes():
             return data.tolist()
 
     def numpy(self, *, force: bool = False) -> Any:
         """Return a copy of the data as an array; the trace then relies on the data."""
         data = recording().observe_data(self)
-        with _disable_current_modes():
+        with disable_all_modes():
             return data.clone().numpy(force=force)
 
     def __array__(self, dtype: Any = None) -> Any:

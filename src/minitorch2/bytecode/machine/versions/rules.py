@@ -5,14 +5,14 @@ real instruction; a rule for encoding emits real instructions for one canonical 
 from __future__ import annotations
 
 import dis
-import opcode
 
 from minitorch2.bytecode.machine.decoder import Decoder, DecodeRule, RawInstruction
 from minitorch2.bytecode.machine.encoder import Encoder, EncodeRule, LoopExit
 from minitorch2.bytecode.machine.errors import BytecodeError
 from minitorch2.bytecode.machine.instruction import Instruction
+from minitorch2.native.cpython.library import NUMBERED_OPERATORS
 
-BINARY_OPERATORS = tuple(symbol for _, symbol in opcode._nb_ops)  # type: ignore[attr-defined]
+BINARY_OPERATORS = tuple(symbol for _, symbol in NUMBERED_OPERATORS)
 COMPARE_OPERATORS = ("<", "<=", "==", "!=", ">", ">=")
 CONDITIONS = ("TRUE", "FALSE", "NONE", "NOT_NONE")
 CONVERSIONS = (None, "s", "r", "a")

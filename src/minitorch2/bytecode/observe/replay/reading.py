@@ -3,7 +3,6 @@
 from __future__ import annotations
 import __future__
 
-import copyreg
 import importlib
 import itertools
 import json
@@ -26,6 +25,7 @@ from minitorch2.bytecode.observe.replay.plain import (
     ReplayError,
     found,
 )
+from minitorch2.native.cpython.library import slot_names
 
 _NUMBERS = itertools.count()
 
@@ -143,7 +143,7 @@ class Reader:
         made = self._made[number] = base.__new__(kind, *([items] if base is tuple else []))
         if base in _FILLERS and base is not tuple:
             _FILLERS[base](made, self.value(content[1]))
-        slots = set(copyreg._slotnames(kind))  # type: ignore[attr-defined]
+        slots = set(slot_names(kind))
         for name, value in self.value(content[2]).items():
             if name in slots:
                 object.__setattr__(made, name, value)

@@ -21,7 +21,6 @@ from __future__ import annotations
 
 import ast
 import builtins
-import copyreg
 import inspect
 import json
 import logging
@@ -50,6 +49,7 @@ from minitorch2.bytecode.observe.replay.plain import (
 )
 from minitorch2.foundation.generated_code import TWIN
 from minitorch2.graph.names import qualified_name
+from minitorch2.native.cpython.library import slot_names
 
 _FIX = "call a function of tensors, constants, modules and plain objects that makes it itself"
 _TENSORS = (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
@@ -171,7 +171,7 @@ class Writer:
             cause = f"a {kind.__qualname__} cannot be kept in a folder: {error}"
             raise ReplayError(cause, fix=_FIX) from error
         state = dict(getattr(value, "__dict__", {}))
-        slots: Iterable[str] = copyreg._slotnames(kind)  # type: ignore[attr-defined]
+        slots: Iterable[str] = slot_names(kind)
         state |= {slot: getattr(value, slot) for slot in slots if hasattr(value, slot)}
         bases = (*FILLED, tuple)
         items = list(_parts(value)) if isinstance(value, bases) else None

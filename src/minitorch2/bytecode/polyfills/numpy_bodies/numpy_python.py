@@ -7,6 +7,7 @@ from typing import Any, Final
 import numpy as np
 
 from minitorch2.bytecode.polyfills.numpy_bodies.dtypes import refuse
+from minitorch2.native.numpy_internals import NumpyArrayConverter
 
 
 class ErrorState:
@@ -53,4 +54,4 @@ class ArrayConverter:
         return dtype if inexact else np.result_type(dtype, 1.0)
 
 
-CONVERTER: Final = np._core._multiarray_umath._array_converter  # type: ignore[attr-defined]
+CONVERTER: Final = NumpyArrayConverter

@@ -18,6 +18,7 @@ from minitorch2.bytecode.polyfills.numpy_bodies.dtypes import (
     tensor_of,
     torch_dtype,
 )
+from minitorch2.native.numpy_internals import NO_VALUE
 
 
 def _chosen(self: Any, axis: Any, out: Any, keepdims: Any, choose: Callable[..., Any]) -> Any:
@@ -130,11 +131,11 @@ REDUCTIONS: Final[dict[Any, Callable[..., Any]]] = {
 
 def reduce(
     ufunc: Any, array: Any, axis: Any = 0, dtype: Any = None, out: Any = None,
-    keepdims: Any = False, initial: Any = np._NoValue, where: Any = True,
+    keepdims: Any = False, initial: Any = NO_VALUE, where: Any = True,
 ) -> Any:  # fmt: skip
     """``numpy.ufunc.reduce``"""
     values = tensor_of(array)
-    if initial is not np._NoValue or ufunc not in REDUCTIONS:
+    if initial is not NO_VALUE or ufunc not in REDUCTIONS:
         refuse("this reduction")
     has_axis(values, axis)
     if values.is_complex() and ufunc in (np.maximum, np.minimum):

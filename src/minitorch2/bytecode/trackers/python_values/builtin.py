@@ -6,7 +6,6 @@ since C code cannot be inlined.
 
 from __future__ import annotations
 
-import _string  # type: ignore[import-not-found]
 import cmath
 import json
 import math
@@ -26,6 +25,7 @@ from minitorch2.bytecode.trackers.known import KnownObjectVariable
 from minitorch2.bytecode.trackers.python_values.constant import ConstantVariable, fold, literal
 from minitorch2.bytecode.trackers.rules import Rule, apply_rule, registers
 from minitorch2.bytecode.trackers.torch_values.symbolic import compute
+from minitorch2.native.cpython.library import STRING_FORMATS
 
 BUILTINS: Final[dict[Any, Rule]] = {}
 """Built-in functions that have a rule: (evaluator, *args, **kwargs) -> outcome, None for None."""
@@ -59,7 +59,7 @@ _PURE_PYTHON: Final[set[Any]] = {
 PURE: Final = (
     _functions_of(math, cmath, operator)
     | _PURE_PYTHON
-    | _functions_of(_string)
+    | _functions_of(STRING_FORMATS)
     | {
         abs,
         ascii,

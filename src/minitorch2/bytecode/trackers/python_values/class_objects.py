@@ -6,7 +6,6 @@ that stands in while capturing, and the one that residual code makes, come witho
 
 from __future__ import annotations
 
-import _abc  # type: ignore[import-not-found]
 import abc
 import types
 from collections.abc import Mapping
@@ -15,6 +14,7 @@ from typing import Any
 from torch.autograd.function import FunctionMeta
 
 from minitorch2.bytecode.trackers.descriptors import class_lookup, is_trusted
+from minitorch2.native.cpython.library import init_abstract_class
 
 
 class Silent:
@@ -48,7 +48,7 @@ def new_class(
     for key, value in late.items():
         type.__setattr__(cls, key, value)
     if isinstance(cls, abc.ABCMeta):
-        _abc._abc_init(cls)
+        init_abstract_class(cls)
     if isinstance(cls, FunctionMeta):
         FunctionMeta.__init__(cls, name, bases, {})  # type: ignore[no-untyped-call]
     return cls

@@ -9,8 +9,6 @@ import types
 import typing
 from typing import Any
 
-import torch
-
 from minitorch2.bytecode.guards import LoggerDisabled
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
 from minitorch2.bytecode.trackers.descriptors import MISSING
@@ -26,6 +24,7 @@ from minitorch2.bytecode.trackers.python_values.functions import (
     UserFunctionVariable,
 )
 from minitorch2.bytecode.trackers.python_values.sequence import TupleVariable
+from minitorch2.native.torch_internals.global_state import log_usage_once
 
 
 @models(inspect.signature)
@@ -101,7 +100,7 @@ def subscript_of_form(
     return evaluator.capture.wrap(made, None)
 
 
-@models(torch._C._log_api_usage_once)
+@models(log_usage_once)
 def log_usage(evaluator: Evaluator, event: VariableTracker) -> None:
     """Do nothing: PyTorch's usage counters are not part of the program's meaning."""
 

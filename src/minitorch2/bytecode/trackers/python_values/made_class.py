@@ -7,7 +7,6 @@ in each call, as the program does.
 
 from __future__ import annotations
 
-import _abc  # type: ignore[import-not-found]
 import types
 from collections.abc import Callable, Sequence
 
@@ -34,6 +33,7 @@ from minitorch2.bytecode.trackers.python_values.objects import ObjectVariable
 from minitorch2.bytecode.trackers.python_values.stand_ins import stand_in
 from minitorch2.bytecode.trackers.python_values.super_object import SuperVariable
 from minitorch2.bytecode.trackers.side_effects import DELETED, Pending
+from minitorch2.native.cpython.library import init_abstract_class
 
 Recipe = Callable[["Residual"], str]
 
@@ -159,7 +159,7 @@ def _made(
     return MadeClassVariable(capture, value, recipe)
 
 
-@models(_abc._abc_init, FunctionMeta.__init__)
+@models(init_abstract_class, FunctionMeta.__init__)
 def init_class(evaluator: Evaluator, cls: VariableTracker, *made_of: VariableTracker) -> None:
     """Do nothing: `new_class` has done the work of the metaclass on a new class."""
 

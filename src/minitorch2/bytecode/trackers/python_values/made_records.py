@@ -11,7 +11,6 @@ import collections
 import dataclasses
 import sys
 import types
-import typing
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -29,6 +28,7 @@ from minitorch2.bytecode.trackers.python_values.made_class import MadeClassVaria
 from minitorch2.bytecode.trackers.python_values.mapping import dict_of_names
 from minitorch2.bytecode.trackers.python_values.sequence import TupleVariable
 from minitorch2.bytecode.trackers.python_values.stand_ins import stand_in
+from minitorch2.native.cpython.library import caller_module, make_dataclass_of
 
 _LIBRARY: Final[Any] = dataclasses
 
@@ -69,7 +69,7 @@ def _made(make: Callable[..., Any], *args: object, **options: object) -> Any:
         raise_as_observed(error)
 
 
-@models(dataclasses._process_class)  # type: ignore[attr-defined]
+@models(make_dataclass_of)
 def make_dataclass(
     evaluator: Evaluator,
     cls: VariableTracker,
@@ -133,7 +133,7 @@ def _adopted_class(capture: Capture, value: type, recipe: Recipe) -> MadeClassVa
     return made
 
 
-@models(typing._caller)  # type: ignore[attr-defined]
+@models(caller_module)
 def calling_module(evaluator: Evaluator, *depth: VariableTracker) -> VariableTracker:
     """Return the name of the module that calls a function of `typing`"""
     return _calling_module(evaluator)

@@ -19,8 +19,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NoReturn
 
-from torch.utils._pytree import tree_leaves
-
 from minitorch2.bytecode.guards.drawing import SelectedSource, shuffled
 from minitorch2.bytecode.guards.sources import ItemSource, Source
 from minitorch2.bytecode.trackers import operations
@@ -40,6 +38,7 @@ from minitorch2.bytecode.trackers.torch_values.symbolic import from_number
 from minitorch2.bytecode.trackers.torch_values.tensor_names import words
 from minitorch2.graph.scope import keywords
 from minitorch2.graph.symbols.ranges import ANY, Range
+from minitorch2.native.torch_internals.pytree import tree_leaves
 
 _FLOATS: Final = words(
     "random uniform triangular betavariate expovariate gammavariate gauss lognormvariate"

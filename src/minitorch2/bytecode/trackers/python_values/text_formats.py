@@ -5,7 +5,6 @@ Each value is shown by its own special methods; CPython then puts the texts toge
 
 from __future__ import annotations
 
-import _string  # type: ignore[import-not-found]
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -27,6 +26,7 @@ from minitorch2.bytecode.trackers.python_values.mapping import DictVariable
 from minitorch2.bytecode.trackers.python_values.objects import ObjectVariable
 from minitorch2.bytecode.trackers.python_values.sequence import TupleVariable
 from minitorch2.bytecode.trackers.rules import raise_real
+from minitorch2.native.cpython.library import parse_format, split_field_name
 
 
 @dataclass
@@ -43,7 +43,7 @@ class Format:
     def text(self, template: str) -> str:
         """Return the template with all of its fields filled in."""
         try:
-            parts = list(_string.formatter_parser(template))
+            parts = list(parse_format(template))
         except ValueError as error:
             raise_as_observed(error)
         return "".join(literal + self._field(*rest) for literal, *rest in parts)
@@ -57,7 +57,7 @@ class Format:
         return str(made.as_constant())
 
     def _value(self, name: str) -> VariableTracker:
-        first, steps = _string.formatter_field_name_split(name)
+        first, steps = split_field_name(name)
         value = self._argument(first)
         for is_attribute, step in steps:
             if is_attribute:

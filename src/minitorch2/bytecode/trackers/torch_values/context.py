@@ -26,6 +26,8 @@ from minitorch2.bytecode.trackers.python_values.functions import FunctionVariabl
 from minitorch2.bytecode.trackers.torch_values.overriding import overridden
 from minitorch2.bytecode.trackers.torch_values.tensor import TensorVariable
 from minitorch2.bytecode.trackers.torch_values.torch_function import handles
+from minitorch2.native.torch_internals.global_state import enter_autocast, exit_autocast
+from minitorch2.native.torch_internals.gradients import write_grad_mode
 
 
 class GradModeVariable(ModeledVariable):
@@ -107,14 +109,14 @@ class DecoratedVariable(FunctionVariable):
 
 def set_grad_mode(evaluator: Evaluator, enabled: bool) -> None:
     """Change the grad mode from here on."""
-    function, args = torch._C._set_grad_enabled, [ConstantVariable(enabled)]
+    function, args = write_grad_mode, [ConstantVariable(enabled)]
     if overridden(evaluator, "call_function", function, args) is not None:
         return
     if torch.is_grad_enabled() != enabled:
         evaluator.capture.call_in_graph(evaluator, "call_function", function, args)
 
 
-@handles(torch._C._set_grad_enabled)
+@handles(write_grad_mode)
 def set_grad_enabled(evaluator: Evaluator, mode: VariableTracker) -> VariableTracker:
     """Set the grad mode: such contexts call this when they are entered and left."""
     set_grad_mode(evaluator, mode.truth(evaluator))
@@ -164,13 +166,13 @@ class AutocastVariable(ModeledVariable):
         if self.entered:
             unsupported("autocast", "a torch.autocast that is entered twice")
         args = [ConstantVariable(self.arguments[name]) for name in AUTOCAST_PARAMETERS]
-        function = torch.amp.autocast_mode._enter_autocast
+        function = enter_autocast
         self.entered.append(
             evaluator.capture.call_in_graph(evaluator, "call_function", function, args)
         )
 
     def py___exit__(self, evaluator: Evaluator, *exception: VariableTracker) -> VariableTracker:
-        function = torch.amp.autocast_mode._exit_autocast
+        function = exit_autocast
         evaluator.capture.call_in_graph(evaluator, "call_function", function, [self.entered.pop()])
         return NONE
 

@@ -14,13 +14,14 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 import torch
-from torch.overrides import TorchFunctionMode, _enable_torch_function
+from torch.overrides import TorchFunctionMode
 
 from minitorch2.bytecode.operators.fake_call import describe_target
 from minitorch2.bytecode.trackers.base import Arguments, VariableTracker, unsupported
 from minitorch2.bytecode.trackers.python_values.constant import literal
 from minitorch2.bytecode.trackers.python_values.mapping import DictVariable, dict_of_names
 from minitorch2.bytecode.trackers.python_values.sequence import SequenceVariable
+from minitorch2.native.torch_internals.modes import enable_torch_function
 
 
 @dataclass(frozen=True)
@@ -161,7 +162,7 @@ def intercept(
     if isinstance(target, str):
         function = getattr(torch.Tensor, target)
     try:
-        with _enable_torch_function(), _Note():
+        with enable_torch_function(), _Note():
             function(*values, **named)
     except _Noted as noted:
         return _call_of(function, noted.call, stand_ins)

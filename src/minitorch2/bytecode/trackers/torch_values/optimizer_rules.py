@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from torch.optim import asgd, radam
 
 from minitorch2.bytecode.polyfills import optimizers
 from minitorch2.bytecode.trackers.base import VariableTracker
@@ -19,6 +18,7 @@ from minitorch2.bytecode.trackers.python_values.functions import UserFunctionVar
 from minitorch2.bytecode.trackers.python_values.sequence import SequenceVariable
 from minitorch2.bytecode.trackers.torch_values.tensor import SPECIAL_METHODS, TensorVariable
 from minitorch2.bytecode.trackers.torch_values.torch_function import handles
+from minitorch2.native.torch_internals import functions
 
 
 def _takes_factor(name: str, factor: str) -> None:
@@ -78,9 +78,9 @@ def _decides_on_tensors(function: Any) -> None:
 
 
 for _function in (
-    radam._single_tensor_radam,
-    radam._multi_tensor_radam,
-    asgd._single_tensor_asgd,
-    asgd._multi_tensor_asgd,
+    functions.single_tensor_radam,
+    functions.multi_tensor_radam,
+    functions.single_tensor_asgd,
+    functions.multi_tensor_asgd,
 ):
     _decides_on_tensors(_function)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from torch.utils._device import DeviceContext, _device_constructors
 
 from minitorch2.bytecode.guards import Guard
 from minitorch2.bytecode.guards.overrides import OverridesRegion
@@ -30,6 +29,8 @@ from minitorch2.bytecode.trackers.torch_values.overriding import (
 from minitorch2.bytecode.trackers.torch_values.tensor import SPECIAL_METHODS, TensorVariable
 from minitorch2.bytecode.trackers.torch_values.tensor_subclass import new_tensor
 from minitorch2.bytecode.trackers.torch_values.torch_function import handles
+from minitorch2.native.torch_internals import modes
+from minitorch2.native.torch_internals.functions import make_tensor_subclass
 
 # Regions ------------------------------------------------------------------------------------------
 
@@ -59,7 +60,7 @@ class DisabledOverridesVariable(ModeledVariable):
     @property
     def modes_too(self) -> bool:
         """True if modes are switched off, too."""
-        return self.cls is torch._C.DisableTorchFunction
+        return self.cls is modes.DisableTorchFunction
 
     def reconstruct(self, residual: Residual) -> str:
         if self.before is None:
@@ -74,7 +75,7 @@ def region_of(
     """Return the tracker of a region that was entered in front of a break."""
     for name in ("modes_too", "before"):
         capture.wrap(getattr(value, name), AttributeSource(source, name)).as_constant()
-    classes = torch._C.DisableTorchFunctionSubclass, torch._C.DisableTorchFunction
+    classes = modes.DisableTorchFunctionSubclass, modes.DisableTorchFunction
     return DisabledOverridesVariable(
         classes[value.modes_too], value.before, source=source, guards=guards
     )
@@ -86,13 +87,13 @@ def _region(cls: Any) -> None:
         return DisabledOverridesVariable(cls)
 
 
-for _cls in (torch._C.DisableTorchFunctionSubclass, torch._C.DisableTorchFunction):
+for _cls in (modes.DisableTorchFunctionSubclass, modes.DisableTorchFunction):
     _region(_cls)
 
 # Questions ----------------------------------------------------------------------------------------
 
 
-@handles(torch.overrides.has_torch_function, torch._C._has_torch_function)
+@handles(torch.overrides.has_torch_function, modes.has_any_override_in)
 def has_torch_function(evaluator: Evaluator, values: VariableTracker) -> VariableTracker:
     """``has_torch_function(values)``: whether a mode, or a class of a value, has an override."""
     return has_torch_function_variadic(evaluator, *values.items(evaluator))
@@ -101,8 +102,8 @@ def has_torch_function(evaluator: Evaluator, values: VariableTracker) -> Variabl
 @handles(
     torch.overrides.has_torch_function_unary,
     torch.overrides.has_torch_function_variadic,
-    torch._C._has_torch_function_unary,
-    torch._C._has_torch_function_variadic,
+    modes.has_override_of,
+    modes.has_any_override,
 )
 def has_torch_function_variadic(evaluator: Evaluator, *values: VariableTracker) -> VariableTracker:
     """``has_torch_function(values)`` with the values one by one."""
@@ -110,7 +111,7 @@ def has_torch_function_variadic(evaluator: Evaluator, *values: VariableTracker) 
     return ConstantVariable(mode is not None or has_overrides(evaluator, values))
 
 
-@handles(torch._C._is_torch_function_enabled)
+@handles(modes.are_overrides_enabled)
 def is_torch_function_enabled(evaluator: Evaluator) -> VariableTracker:
     """Return whether overrides of classes act now."""
     return ConstantVariable(evaluator.capture.overrides.of_classes)
@@ -135,7 +136,7 @@ def handle_torch_function(
     return dispatch(evaluator, OverridableCall(function, tuple(relevant), args, kwargs))
 
 
-@models(torch._C._disabled_torch_function_impl)
+@models(modes.no_torch_function)
 def without_override(
     evaluator: Evaluator,
     function: VariableTracker,
@@ -158,19 +159,19 @@ def keywords_of(kwargs: VariableTracker) -> dict[str, VariableTracker]:
 # Modes --------------------------------------------------------------------------------------------
 
 
-@models(torch._C._push_on_torch_function_stack)
+@models(modes.push_function_mode)
 def push_mode(evaluator: Evaluator, mode: VariableTracker) -> None:
     """Enter a mode, which sees the calls of PyTorch's functions from here on."""
     evaluator.capture.overrides.modes.append(mode)
 
 
-@models(torch._C._pop_torch_function_stack)
+@models(modes.pop_function_mode)
 def pop_mode(evaluator: Evaluator) -> VariableTracker:
     """Leave the innermost mode."""
     return evaluator.capture.overrides.modes.pop()
 
 
-@handles(torch._C._len_torch_function_stack)
+@handles(modes.count_function_modes)
 def count_modes(evaluator: Evaluator) -> VariableTracker:
     """Return the number of modes."""
     return ConstantVariable(len(evaluator.capture.overrides.modes))
@@ -184,7 +185,7 @@ class DeviceModeVariable(VariableTracker):
         self.device = device
 
     def python_type(self) -> type:
-        return DeviceContext
+        return modes.DeviceContext
 
     def truth(self, evaluator: Evaluator) -> bool:
         return True
@@ -197,13 +198,13 @@ class DeviceModeVariable(VariableTracker):
         function, _, positional, *named = args
         keywords = keywords_of(named[0]) if named else {}
         given = keywords.get("device", NONE)
-        if getattr(function, "value", None) in _device_constructors() and _is_none(given):
+        if getattr(function, "value", None) in modes.device_constructors() and _is_none(given):
             keywords["device"] = ConstantVariable(self.device)
         return function.call(evaluator, positional.items(evaluator), keywords)
 
     def rebuild(self, residual: Residual) -> str:
         device = residual.name_for(ConstantVariable(self.device))
-        return residual.bind(f"{residual.reference(DeviceContext)}({device})", "mode")
+        return residual.bind(f"{residual.reference(modes.DeviceContext)}({device})", "mode")
 
 
 def _is_none(value: VariableTracker) -> bool:
@@ -256,7 +257,7 @@ def _as_subclass(
 SPECIAL_METHODS["as_subclass"] = _as_subclass
 
 
-@models(torch.Tensor._make_subclass)
+@models(make_tensor_subclass)
 def make_subclass(
     evaluator: Evaluator,
     cls: VariableTracker,

@@ -24,8 +24,9 @@ from minitorch2.bytecode.trackers.torch_values.tensor import TensorVariable
 from minitorch2.graph.fake_tensor import FakeTensor
 from minitorch2.graph.node import Node
 from minitorch2.graph.wrapper_tensors import is_wrapper
+from minitorch2.native.torch_internals.functions import TensorBase
 
-TENSOR_CLASSES: Final = (torch.Tensor, torch._C.TensorBase, torch.nn.Parameter)
+TENSOR_CLASSES: Final = (torch.Tensor, TensorBase, torch.nn.Parameter)
 """Classes whose methods and attributes are those of all tensors."""
 
 

@@ -37,6 +37,11 @@ from minitorch2.errors import UnsupportedError
 from minitorch2.foundation.module_names import is_in_package
 from minitorch2.graph.runtime_checks import SuppositionError
 from minitorch2.graph.symbols.conditions import opposite
+from minitorch2.native.torch_internals import global_state
+from minitorch2.native.torch_internals.functions import NN_FUNCTIONS, TENSOR_FUNCTIONS
+from minitorch2.native.torch_internals.gradients import is_multithreading_enabled
+from minitorch2.native.torch_internals.modes import count_dispatch_modes, current_dispatch_modes
+from minitorch2.native.torch_internals.operators import OpOverload, OpOverloadPacket
 
 Handler = Callable[..., VariableTracker]
 
@@ -66,8 +71,8 @@ NOT_OPERATORS: Final = {
 
 OPERATORS: Final = (
     _public_functions(
-        torch._C._VariableFunctions,
-        torch._C._nn,
+        TENSOR_FUNCTIONS,
+        NN_FUNCTIONS,
         torch.functional,
         torch.special,
         torch.linalg,
@@ -91,7 +96,7 @@ QUERIES: Final = {
     torch.is_autocast_cache_enabled,
     torch.get_autocast_gpu_dtype,
     torch.get_autocast_cpu_dtype,
-    torch._C._is_any_autocast_enabled,
+    global_state.is_any_autocast_enabled,
     torch.get_default_dtype,
     torch.are_deterministic_algorithms_enabled,
     torch.is_deterministic_algorithms_warn_only_enabled,
@@ -105,8 +110,8 @@ QUERIES: Final = {
     torch.can_cast,
     torch.broadcast_shapes,
     torch.amp.is_autocast_available,
-    torch._C._get_privateuse1_backend_name,
-    torch._C._is_multithreading_enabled,
+    global_state.name_of_private_device,
+    is_multithreading_enabled,
 }
 """Functions of constants, or of PyTorch's state, that guards keep at their answer."""
 
@@ -115,8 +120,8 @@ ALWAYS: Final[dict[Any, object]] = {
     torch.compiler.is_dynamo_compiling: True,
     torch.compiler.is_exporting: False,
     torch.compiler.cudagraph_mark_step_begin: None,
-    torch._C._get_tracing_state: None,
-    torch._C._is_tracing: False,
+    global_state.tracing_state: None,
+    global_state.is_tracing: False,
 }
 """Questions with one answer inside captured code."""
 
@@ -154,7 +159,7 @@ def is_torch_function(value: object) -> bool:
     return known or isinstance(value, _OPERATOR_TYPES) or _is_scripting_query(value)
 
 
-_OPERATOR_TYPES = (torch._ops.OpOverload, torch._ops.OpOverloadPacket)
+_OPERATOR_TYPES = (OpOverload, OpOverloadPacket)
 
 
 def _is_scripting_query(value: object) -> bool:
@@ -265,10 +270,10 @@ for _function in (
     _ask_method(_function)
 
 
-@handles(torch.utils._python_dispatch._get_current_dispatch_mode_stack)
+@handles(current_dispatch_modes)
 def dispatch_modes(evaluator: Evaluator) -> VariableTracker:
     """Return the active dispatch modes, whose number is guarded; `nn.MultiheadAttention` asks."""
-    if torch._C._len_torch_dispatch_stack():
+    if count_dispatch_modes():
         unsupported("dispatch-modes", "code that looks at the active dispatch modes")
     return ListVariable([])
 

@@ -12,7 +12,6 @@ from typing import Any, Final
 from weakref import WeakKeyDictionary
 
 import torch
-from torch._library.custom_ops import OPDEFS, CustomOpDef
 
 from minitorch2.bytecode.polyfills.custom_operators import save_nothing
 from minitorch2.bytecode.trackers.base import Arguments, Keywords, VariableTracker, unsupported
@@ -20,6 +19,8 @@ from minitorch2.bytecode.trackers.interfaces import Evaluator
 from minitorch2.bytecode.trackers.known import KnownObjectVariable
 from minitorch2.bytecode.trackers.python_values.classes import ClassVariable
 from minitorch2.bytecode.trackers.torch_values.torch_function import HANDLERS
+from minitorch2.native.torch_internals.custom_operators import CUSTOM_OPERATORS, CustomOpDef
+from minitorch2.native.torch_internals.operators import OpOverload, OpOverloadPacket
 
 
 def is_triton_operator(definition: CustomOpDef) -> bool:
@@ -29,9 +30,9 @@ def is_triton_operator(definition: CustomOpDef) -> bool:
 
 def triton_operator_of(value: object) -> CustomOpDef | None:
     """Return the definition of an operator found in `torch.ops`, if `triton_op` has made it."""
-    if not isinstance(value, torch._ops.OpOverload | torch._ops.OpOverloadPacket):
+    if not isinstance(value, OpOverload | OpOverloadPacket):
         return None
-    definition = OPDEFS.get(str(value).replace(".", "::", 1).removesuffix(".default"))
+    definition = CUSTOM_OPERATORS.get(str(value).replace(".", "::", 1).removesuffix(".default"))
     return definition if definition is not None and is_triton_operator(definition) else None
 
 
