@@ -129,8 +129,11 @@ class VariableTracker:
         return unsupported("iteration", f"iteration over {self}")
 
     def truth(self, evaluator: Evaluator) -> bool:
-        """``bool(value)``, when it is known while capturing."""
-        return unsupported("unknown-truth", f"the truth value of {self} is not known")
+        """``bool(value)``; it is True if the class says neither how to ask nor a length."""
+        cls = self.python_type()
+        if hasattr(cls, "__bool__") or hasattr(cls, "__len__"):
+            return unsupported("unknown-truth", f"the truth value of {self} is not known")
+        return True
 
     def refers_to(self) -> list[VariableTracker]:
         """Return the values that this one refers to, and so keeps alive, besides attributes."""

@@ -334,9 +334,6 @@ class ErrorOnGraphBreakVariable(ModeledVariable):
     def python_type(self) -> type:
         return controls.error_on_graph_break
 
-    def truth(self, evaluator: Evaluator) -> bool:
-        return True
-
     def py___enter__(self, evaluator: Evaluator) -> None:
         self.entered += 1
         evaluator.capture.errors_on_break.append(self.error)

@@ -283,9 +283,6 @@ class BuiltinMethodVariable(VariableTracker):
     def python_type(self) -> type:
         return type(self.value)
 
-    def truth(self, evaluator: Evaluator) -> bool:
-        return True
-
     def hash_key(self) -> Hashable:
         if self.owner is not None:
             unsupported("hash", f"the built-in method {self.name} as a key")

@@ -36,9 +36,6 @@ class GetAttrVariable(VariableTracker):
     def python_type(self) -> type:
         return BuiltinMethodType
 
-    def truth(self, evaluator: Evaluator) -> bool:
-        return True
-
     def get_attribute(self, evaluator: Evaluator, name: str) -> VariableTracker:
         if name == "__self__":
             return self.owner
@@ -71,9 +68,6 @@ class BoundMethodVariable(VariableTracker):
 
     def python_type(self) -> type:
         return MethodType
-
-    def truth(self, evaluator: Evaluator) -> bool:
-        return True
 
     def hash_key(self) -> Hashable:
         return ("method", self.function.hash_key(), self.owner.hash_key())

@@ -154,9 +154,6 @@ class TokenVariable(VariableTracker):
     def python_type(self) -> type:
         return contextvars.Token
 
-    def truth(self, evaluator: Evaluator) -> bool:
-        return True
-
     def get_attribute(self, evaluator: Evaluator, name: str) -> VariableTracker:
         if name == "var":
             return self.variable

@@ -160,9 +160,6 @@ class TracebackVariable(VariableTracker):
     def python_type(self) -> type:
         return TracebackType
 
-    def truth(self, evaluator: Evaluator) -> bool:
-        return True
-
 
 class HandledBefore(VariableTracker):
     """The exception that was being handled when the captured frame was called, or None.
@@ -174,6 +171,9 @@ class HandledBefore(VariableTracker):
     def __init__(self, part: int = 1) -> None:
         super().__init__()
         self.part = part
+
+    def truth(self, evaluator: Evaluator) -> bool:
+        return unsupported("unknown-truth", "the caller decides whether an exception is handled")
 
     def reconstruct(self, residual: Residual) -> str:
         return f"{residual.reference(sys.exc_info)}()[{self.part}]"

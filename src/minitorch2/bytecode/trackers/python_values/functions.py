@@ -38,9 +38,6 @@ class FunctionVariable(VariableTracker):
     def python_type(self) -> type:
         return FunctionType
 
-    def truth(self, evaluator: Evaluator) -> bool:
-        return True
-
     def callee(self, evaluator: Evaluator) -> Callee:
         """Return the function as inlining needs it."""
         raise NotImplementedError
@@ -316,9 +313,6 @@ class PartialVariable(VariableTracker):
     def python_type(self) -> type:
         return functools.partial
 
-    def truth(self, evaluator: Evaluator) -> bool:
-        return True
-
     def get_attribute(self, evaluator: Evaluator, name: str) -> VariableTracker:
         if name == "func":
             return self.function
@@ -416,9 +410,6 @@ class CachedFunctionVariable(VariableTracker):
 
     def python_type(self) -> type:
         return type(self.value)
-
-    def truth(self, evaluator: Evaluator) -> bool:
-        return True
 
     def hash_key(self) -> Hashable:
         return ("object", id(self.value))

@@ -34,9 +34,6 @@ class IteratorVariable(ModeledVariable):
         """Return the next element; raise the user's StopIteration at the end."""
         raise NotImplementedError
 
-    def truth(self, evaluator: Evaluator) -> bool:
-        return True
-
     def items(self, evaluator: Evaluator) -> list[VariableTracker]:
         elements: list[VariableTracker] = []
         try:

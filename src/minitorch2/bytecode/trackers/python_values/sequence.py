@@ -489,9 +489,6 @@ class SliceVariable(ModeledVariable):
     def as_argument(self) -> Argument:
         return slice(*(part.as_argument() for part in self.parts))
 
-    def truth(self, evaluator: Evaluator) -> bool:
-        return True
-
     def get_attribute(self, evaluator: Evaluator, name: str) -> VariableTracker:
         if name in ("start", "stop", "step"):
             return self.parts[("start", "stop", "step").index(name)]

@@ -29,9 +29,6 @@ class SuperVariable(VariableTracker):
     def python_type(self) -> type:
         return super
 
-    def truth(self, evaluator: Evaluator) -> bool:
-        return True
-
     def get_attribute(self, evaluator: Evaluator, name: str) -> VariableTracker:
         if name in ("__class__", "__thisclass__", "__self_class__"):
             shown = {"__class__": super, "__thisclass__": self.start}

@@ -38,9 +38,6 @@ class WeakReferenceVariable(VariableTracker):
     def python_type(self) -> type:
         return weakref.ref
 
-    def truth(self, evaluator: Evaluator) -> bool:
-        return True
-
     def hash_key(self) -> Hashable:
         return unsupported("hash", "the hash of a weak reference is that of its object")
 

@@ -46,9 +46,6 @@ class GradModeVariable(ModeledVariable):
     def python_type(self) -> type:
         return self.cls
 
-    def truth(self, evaluator: Evaluator) -> bool:
-        return True
-
     def py___enter__(self, evaluator: Evaluator) -> None:
         if self.previous is None:
             self.previous = torch.is_grad_enabled()
@@ -158,9 +155,6 @@ class AutocastVariable(ModeledVariable):
 
     def python_type(self) -> type:
         return torch.autocast
-
-    def truth(self, evaluator: Evaluator) -> bool:
-        return True
 
     def py___enter__(self, evaluator: Evaluator) -> None:
         if self.entered:

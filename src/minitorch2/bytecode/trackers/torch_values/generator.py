@@ -61,9 +61,6 @@ class GeneratorVariable(ModeledVariable):
     def python_type(self) -> type:
         return torch.Generator
 
-    def truth(self, evaluator: Evaluator) -> bool:
-        return True
-
     def get_attribute(self, evaluator: Evaluator, name: str) -> VariableTracker:
         if name == "device":
             return ConstantVariable(torch.device("cpu"))

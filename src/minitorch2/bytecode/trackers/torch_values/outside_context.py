@@ -44,9 +44,6 @@ class OutsideContextVariable(VariableTracker):
     def python_type(self) -> type:
         return self.cls
 
-    def truth(self, evaluator: Evaluator) -> bool:
-        return True
-
     def get_attribute(self, evaluator: Evaluator, name: str) -> VariableTracker:
         if name in ("__enter__", "__exit__", "__call__", "_recreate_cm"):
             return GetAttrVariable(self, name)

@@ -45,9 +45,6 @@ class DisabledOverridesVariable(ModeledVariable):
     def python_type(self) -> type:
         return self.cls  # type: ignore[no-any-return]
 
-    def truth(self, evaluator: Evaluator) -> bool:
-        return True
-
     def py___enter__(self, evaluator: Evaluator) -> None:
         self.before = evaluator.capture.overrides.disable(modes_too=self.modes_too)
 
@@ -186,9 +183,6 @@ class DeviceModeVariable(VariableTracker):
 
     def python_type(self) -> type:
         return modes.DeviceContext
-
-    def truth(self, evaluator: Evaluator) -> bool:
-        return True
 
     def call_method(
         self, evaluator: Evaluator, name: str, args: Arguments, kwargs: Keywords

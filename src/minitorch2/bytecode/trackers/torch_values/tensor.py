@@ -526,9 +526,6 @@ class GradFnVariable(VariableTracker):
     def python_type(self) -> type:
         return torch.autograd.graph.Node
 
-    def truth(self, evaluator: Evaluator) -> bool:
-        return True
-
     def get_attribute(self, evaluator: Evaluator, name: str) -> VariableTracker:
         return unsupported("tensor-attribute", f"{name!r} of a tensor's grad_fn")
 
