@@ -7,7 +7,7 @@ instruction (`break_points`). So nothing is ever rolled back. PyTorch 2 paper, s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from types import CellType, CodeType, FunctionType
 from typing import Any
@@ -52,7 +52,7 @@ from minitorch2.bytecode.operators.fake_call import (
     describe_target,
     refuse_write_to_inference,
 )
-from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
+from minitorch2.bytecode.trackers.base import Arguments, Keywords, VariableTracker, unsupported
 from minitorch2.bytecode.trackers.captured_overrides import Overrides
 from minitorch2.bytecode.trackers.frame import Frame
 from minitorch2.bytecode.trackers.interfaces import Evaluator, GraphInput
@@ -375,8 +375,8 @@ class FrameCapture:
         evaluator: Evaluator,
         op: str,
         target: str | Callable[..., Any],
-        args: Sequence[VariableTracker],
-        kwargs: Mapping[str, VariableTracker] | None = None,
+        args: Arguments,
+        kwargs: Keywords | None = None,
     ) -> VariableTracker:
         """Record ``target(*args, **kwargs)`` as a node and wrap its outcome.
 

@@ -13,7 +13,7 @@ induction.
 from __future__ import annotations
 
 import linecache
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_GENERATOR
 from types import CodeType
 from typing import Final
@@ -23,7 +23,7 @@ from minitorch2.bytecode.frames.skip_files import is_stand_in, refuses_inlining
 from minitorch2.bytecode.machine.instruction import Instruction
 from minitorch2.bytecode.machine.program import program_of
 from minitorch2.bytecode.trackers.arguments import bind_arguments
-from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
+from minitorch2.bytecode.trackers.base import Arguments, Keywords, VariableTracker, unsupported
 from minitorch2.bytecode.trackers.interfaces import Callee, Capture, Evaluator
 from minitorch2.bytecode.trackers.null import NullVariable
 from minitorch2.bytecode.trackers.observed import ObservedError
@@ -174,19 +174,13 @@ class SymbolicEvaluator:
     # Calls ---------------------------------------------------------------------------------------
 
     def call(
-        self,
-        function: VariableTracker,
-        args: Sequence[VariableTracker] = (),
-        kwargs: Mapping[str, VariableTracker] | None = None,
+        self, function: VariableTracker, args: Arguments = (), kwargs: Keywords | None = None
     ) -> VariableTracker:
         """``function(*args, **kwargs)``."""
         return function.call(self, list(args), dict(kwargs or {}))
 
     def inline(
-        self,
-        callee: Callee,
-        args: Sequence[VariableTracker],
-        kwargs: Mapping[str, VariableTracker] | None = None,
+        self, callee: Callee, args: Arguments, kwargs: Keywords | None = None
     ) -> VariableTracker:
         """Evaluate a call of a Python function here, as part of the caller's capture.
 

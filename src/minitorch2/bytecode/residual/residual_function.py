@@ -39,7 +39,7 @@ from minitorch2.bytecode.frames.compiled_source import compile_function
 from minitorch2.bytecode.guards.drawing import Draw, set_state, state_of
 from minitorch2.bytecode.guards.sources import GlobalSource, Source
 from minitorch2.bytecode.residual.shared_paths import share_paths
-from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
+from minitorch2.bytecode.trackers.base import Keywords, VariableTracker, unsupported
 from minitorch2.bytecode.trackers.interfaces import Evaluator
 from minitorch2.bytecode.trackers.references import References
 from minitorch2.errors import VerificationError
@@ -150,9 +150,7 @@ class ResidualFunction:
             return self.name_for(tracker)
         return self.name_for(tracker) if source.name in self.volatile else source.name
 
-    def arguments(
-        self, args: Iterable[VariableTracker], kwargs: Mapping[str, VariableTracker]
-    ) -> str:
+    def arguments(self, args: Iterable[VariableTracker], kwargs: Keywords) -> str:
         """Return the text of a call's arguments, each of which is used once, at once."""
         named = {name: self.operand(value) for name, value in kwargs.items()}
         return ", ".join([*map(self.operand, args), *keywords(named)])

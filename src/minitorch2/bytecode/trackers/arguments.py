@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import NoReturn
 
-from minitorch2.bytecode.trackers.base import Arguments, VariableTracker
+from minitorch2.bytecode.trackers.base import Arguments, Keywords, VariableTracker
 from minitorch2.bytecode.trackers.interfaces import Callee
 from minitorch2.bytecode.trackers.observed import raise_observed
 from minitorch2.bytecode.trackers.python_values.constant import ConstantVariable
 from minitorch2.bytecode.trackers.python_values.containers import DictVariable, TupleVariable
 
 
-def bind_arguments(
-    callee: Callee, args: Arguments, kwargs: Mapping[str, VariableTracker]
-) -> dict[str, VariableTracker]:
+def bind_arguments(callee: Callee, args: Arguments, kwargs: Keywords) -> dict[str, VariableTracker]:
     """Bind arguments to the callee's parameters as CPython does; raise the user's TypeError."""
     code = callee.code
     positional = code.co_varnames[: code.co_argcount]

@@ -9,7 +9,7 @@ and never gives a wrong answer. PyTorch 2 paper, sections 3.4 and 3.5.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, NoReturn
 
 from minitorch2.bytecode.guards import Guard
@@ -167,5 +167,5 @@ class VariableTracker:
 
 Arguments = Sequence[VariableTracker]
 """The positional arguments of a call."""
-Keywords = dict[str, VariableTracker]
+Keywords = Mapping[str, VariableTracker]
 """The keyword arguments of a call."""

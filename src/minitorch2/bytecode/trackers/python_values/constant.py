@@ -13,7 +13,7 @@ import fractions
 import math
 import re
 import types
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator
 from typing import Any
 
 import numpy
@@ -93,9 +93,7 @@ def literal(value: object) -> VariableTracker:
 
 
 def fold(
-    function: Callable[..., object],
-    args: Sequence[VariableTracker],
-    kwargs: dict[str, VariableTracker] | None = None,
+    function: Callable[..., object], args: Arguments, kwargs: Keywords | None = None
 ) -> VariableTracker:
     """Call a pure function on constants now; its exception is raised in the user's program."""
     real_args = [arg.as_constant() for arg in args]

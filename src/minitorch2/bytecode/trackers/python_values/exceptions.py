@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Sequence
 from types import TracebackType
 from typing import Any
 
@@ -31,7 +30,7 @@ class ExceptionVariable(ObjectVariable):
         arguments: trackers of its ``args``.
     """
 
-    def __init__(self, kind: type[BaseException], arguments: Sequence[VariableTracker]) -> None:
+    def __init__(self, kind: type[BaseException], arguments: Arguments) -> None:
         super().__init__(kind)
         self.arguments = list(arguments)
         self.context: VariableTracker | None = None
@@ -180,7 +179,7 @@ class HandledBefore(VariableTracker):
 
 
 def make_exception(
-    evaluator: Evaluator, kind: type[BaseException], arguments: Sequence[VariableTracker]
+    evaluator: Evaluator, kind: type[BaseException], arguments: Arguments
 ) -> ExceptionVariable:
     """``kind.__new__(kind, *arguments)``"""
     if issubclass(kind, BaseExceptionGroup):

@@ -302,13 +302,14 @@ class PartialVariable(VariableTracker):
     def __init__(
         self,
         function: VariableTracker,
-        args: Sequence[VariableTracker],
-        kwargs: dict[str, VariableTracker],
+        args: Arguments,
+        kwargs: Keywords,
         real: functools.partial[Any] | None = None,
         **options: Any,
     ) -> None:
         super().__init__(**options)
-        self.function, self.args, self.kwargs, self.real = function, list(args), kwargs, real
+        self.function, self.args = function, list(args)
+        self.kwargs, self.real = dict(kwargs), real
 
     def python_type(self) -> type:
         return functools.partial

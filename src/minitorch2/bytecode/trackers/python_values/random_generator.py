@@ -118,6 +118,7 @@ class RandomVariable(ObjectVariable):
         self, evaluator: Evaluator, name: str, args: Arguments, kwargs: Keywords
     ) -> VariableTracker:
         """Model ``choice``, ``choices``, ``sample`` and ``shuffle``: they draw places."""
+        kwargs = dict(kwargs)
         population, *rest = args if args else [kwargs.pop(_FIRST[name])]
         if not isinstance(population, SequenceVariable | RangeVariable | ConstantVariable):
             unsupported("random-state", f"random.{name} of a {population.python_type().__name__}")

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from minitorch2.bytecode.polyfills import texts
 from minitorch2.bytecode.trackers import operations
-from minitorch2.bytecode.trackers.base import Arguments, VariableTracker
+from minitorch2.bytecode.trackers.base import Arguments, Keywords, VariableTracker
 from minitorch2.bytecode.trackers.interfaces import Evaluator
 from minitorch2.bytecode.trackers.observed import raise_as_observed, raise_observed
 from minitorch2.bytecode.trackers.python_values.builtin import models
@@ -85,7 +85,7 @@ class Format:
 
 
 def format_method(
-    evaluator: Evaluator, template: str, args: Arguments, kwargs: Mapping[str, VariableTracker]
+    evaluator: Evaluator, template: str, args: Arguments, kwargs: Keywords
 ) -> VariableTracker:
     """``template.format(*args, **kwargs)``"""
     return ConstantVariable(Format(evaluator, args, kwargs).text(template))
@@ -158,7 +158,7 @@ class Percent:
 
 
 def percent_operator(
-    evaluator: Evaluator, template: str, args: Arguments, kwargs: Mapping[str, VariableTracker]
+    evaluator: Evaluator, template: str, args: Arguments, kwargs: Keywords
 ) -> VariableTracker:
     """``template % operand``"""
     use = Percent(evaluator, args[0])
@@ -167,17 +167,14 @@ def percent_operator(
 
 
 def format_map(
-    evaluator: Evaluator, template: str, args: Arguments, kwargs: Mapping[str, VariableTracker]
+    evaluator: Evaluator, template: str, args: Arguments, kwargs: Keywords
 ) -> VariableTracker:
     """``template.format_map(mapping)``"""
     return ConstantVariable(Format(evaluator, (), {}, mapping=args[0]).text(template))
 
 
 def substitute(
-    evaluator: Evaluator,
-    pattern: re.Pattern[Any],
-    args: Arguments,
-    kwargs: Mapping[str, VariableTracker],
+    evaluator: Evaluator, pattern: re.Pattern[Any], args: Arguments, kwargs: Keywords
 ) -> VariableTracker:
     """``pattern.sub(function, text)``: the function is called with each match"""
     body = evaluator.capture.wrap(texts.substitute, None)

@@ -6,7 +6,7 @@ changes while capturing, so that operators on fake tensors see it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -311,7 +311,7 @@ def under_default_dtype(
     op: str,
     target: str | Callable[..., Any],
     args: Arguments,
-    kwargs: Mapping[str, VariableTracker],
+    kwargs: Keywords,
 ) -> VariableTracker | None:
     """Write out the default dtype that the program has set; None if it is that of the graph.
 

@@ -12,14 +12,14 @@ that time. After the graph, a side effect gives the new state to the generator::
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
 import torch
 
 from minitorch2.bytecode.guards.sources import AppliedSource
-from minitorch2.bytecode.trackers.base import Arguments, VariableTracker, unsupported
+from minitorch2.bytecode.trackers.base import Arguments, Keywords, VariableTracker, unsupported
 from minitorch2.bytecode.trackers.interfaces import Evaluator, Residual
 from minitorch2.bytecode.trackers.modeled import ModeledVariable
 from minitorch2.bytecode.trackers.observed import raise_as_observed
@@ -191,7 +191,7 @@ def drawn_from_generator(
     op: str,
     target: str | Callable[..., Any],
     args: Arguments,
-    kwargs: Mapping[str, VariableTracker],
+    kwargs: Keywords,
 ) -> VariableTracker | None:
     """Record a call that names a generator; None if it names none."""
     found = [each for each in kwargs.values() if isinstance(each, GeneratorVariable)]

@@ -13,7 +13,7 @@ from typing import Any, Final
 import torch
 
 from minitorch2.bytecode.polyfills import higher_order as primitives
-from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
+from minitorch2.bytecode.trackers.base import Arguments, VariableTracker, unsupported
 from minitorch2.bytecode.trackers.interfaces import Evaluator
 from minitorch2.bytecode.trackers.python_values.sequence import ListVariable, TupleVariable
 from minitorch2.bytecode.trackers.subgraph import Subgraph, new_input
@@ -86,10 +86,7 @@ def scan_steps(
 
 
 def _evaluated(
-    evaluator: Evaluator,
-    function: VariableTracker,
-    args: Sequence[VariableTracker],
-    has_structure: bool = True,
+    evaluator: Evaluator, function: VariableTracker, args: Arguments, has_structure: bool = True
 ) -> Recorded:
     found = Recorded(evaluator, _CODE, function, args, has_structure)
     _check_effects(found.part)

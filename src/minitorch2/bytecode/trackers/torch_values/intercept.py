@@ -9,7 +9,7 @@ of its operands, under a mode that stops at the first call and notes it.
 from __future__ import annotations
 
 import types
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -17,7 +17,7 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from minitorch2.bytecode.operators.fake_call import describe_target
-from minitorch2.bytecode.trackers.base import Arguments, VariableTracker, unsupported
+from minitorch2.bytecode.trackers.base import Arguments, Keywords, VariableTracker, unsupported
 from minitorch2.bytecode.trackers.python_values.constant import literal
 from minitorch2.bytecode.trackers.python_values.mapping import DictVariable, dict_of_names
 from minitorch2.bytecode.trackers.python_values.sequence import SequenceVariable
@@ -144,7 +144,7 @@ def intercept(
     op: str,
     target: str | Callable[..., Any],
     args: Arguments,
-    kwargs: Mapping[str, VariableTracker],
+    kwargs: Keywords,
     has_override: Callable[[VariableTracker], bool],
 ) -> OverridableCall | types.FunctionType | None:
     """Return the call that overrides are given; None if there is nothing to override.

@@ -134,7 +134,7 @@ class Call:
         self,
         evaluator: Evaluator,
         ufunc: np.ufunc,
-        args: Sequence[VariableTracker],
+        args: Arguments,
         out: VariableTracker | None = None,
         where: VariableTracker | None = None,
         dtype: VariableTracker | None = None,

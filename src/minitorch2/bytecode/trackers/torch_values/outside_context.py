@@ -7,7 +7,6 @@ where one is entered and where it is left, both done by Python. The body is capt
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
 from typing import Any, Final
 
 import torch
@@ -34,8 +33,8 @@ class OutsideContextVariable(VariableTracker):
     def __init__(
         self,
         cls: type,
-        args: Sequence[VariableTracker] = (),
-        kwargs: dict[str, VariableTracker] | None = None,
+        args: Arguments = (),
+        kwargs: Keywords | None = None,
         **options: Any,
     ) -> None:
         super().__init__(**options)

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import operator
 import types
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
 from minitorch2.bytecode.guards import OverridesOfClasses
 from minitorch2.bytecode.guards.overrides import overrides_functions
-from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
+from minitorch2.bytecode.trackers.base import Arguments, Keywords, VariableTracker, unsupported
 from minitorch2.bytecode.trackers.descriptors import class_tracker
 from minitorch2.bytecode.trackers.interfaces import Evaluator
 from minitorch2.bytecode.trackers.lazy import LazyVariable
@@ -37,8 +37,8 @@ def overridden(
     evaluator: Evaluator,
     op: str,
     target: str | Callable[..., Any],
-    args: Sequence[VariableTracker],
-    kwargs: Mapping[str, VariableTracker] | None = None,
+    args: Arguments,
+    kwargs: Keywords | None = None,
 ) -> VariableTracker | None:
     """Return an override's result for a call; None if no override applies to it.
 

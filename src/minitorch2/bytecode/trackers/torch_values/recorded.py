@@ -10,7 +10,7 @@ from typing import Any
 
 import sympy
 
-from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
+from minitorch2.bytecode.trackers.base import Arguments, VariableTracker, unsupported
 from minitorch2.bytecode.trackers.interfaces import Evaluator
 from minitorch2.bytecode.trackers.python_values.sequence import ListVariable, TupleVariable
 from minitorch2.bytecode.trackers.subgraph import Subgraph, record
@@ -34,7 +34,7 @@ class Recorded:
         evaluator: Evaluator,
         code: str,
         function: VariableTracker,
-        args: Sequence[VariableTracker],
+        args: Arguments,
         has_structure: bool = True,
     ) -> None:
         self.code = code

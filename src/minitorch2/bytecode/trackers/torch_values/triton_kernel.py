@@ -79,7 +79,7 @@ class _Launch:
         kernel: TritonKernelVariable,
         grid: VariableTracker,
         args: Arguments,
-        kwargs: Mapping[str, VariableTracker],
+        kwargs: Keywords,
     ) -> None:
         self.evaluator = evaluator
         self.kernel = kernel
