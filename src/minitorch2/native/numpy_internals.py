@@ -1,7 +1,5 @@
 """Private names of NumPy."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy._core import _multiarray_umath, umath  # type: ignore[attr-defined]
 from numpy.linalg import _umath_linalg

@@ -35,7 +35,6 @@ from minitorch2.bytecode.guards.containers import (
     DictKeysMatch,
     EmptyCell,
     KeyAbsent,
-    KeyPresent,
     LengthMatch,
     Remaining,
     SetMatch,
@@ -55,59 +54,43 @@ from minitorch2.bytecode.guards.relations import (
     StorageSize,
     memory_pattern,
 )
-from minitorch2.bytecode.guards.shapes import Contiguous, ShapeCondition
+from minitorch2.bytecode.guards.shapes import ShapeCondition
 from minitorch2.bytecode.guards.tensors import (
     TensorMatch,
     WrapperMatch,
 )
 from minitorch2.bytecode.guards.torch_state import (
-    STATE_READERS,
     AutocastDtype,
-    Autocasts,
-    GlobalState,
-    GradMode,
     OverridesOfClasses,
     Setting,
-    autocast_dtypes,
     global_state_guards,
 )
 from minitorch2.bytecode.guards.values import (
     ConstantMatch,
-    IdMatch,
     LoggerDisabled,
-    NoneMatch,
     TypeMatch,
     constant_match,
     id_match,
-    is_permanent,
 )
 from minitorch2.native.torch_internals.tensor_metadata import TensorMetadata
 
 __all__ = [
     "AttributeGuard",
     "AutocastDtype",
-    "Autocasts",
     "Check",
-    "Contiguous",
     "ConstantMatch",
     "DictKeysMatch",
     "DistinctObjects",
     "DistinctStorages",
     "EmptyCell",
-    "GlobalState",
-    "GradMode",
     "Guard",
-    "IdMatch",
     "KeyAbsent",
-    "KeyPresent",
     "LengthMatch",
     "Name",
     "LoggerDisabled",
     "MemoryPattern",
-    "NoneMatch",
     "OverridesOfClasses",
     "Setting",
-    "STATE_READERS",
     "SameObject",
     "Remaining",
     "SetMatch",
@@ -119,10 +102,8 @@ __all__ = [
     "Test",
     "TypeMatch",
     "WrapperMatch",
-    "autocast_dtypes",
     "constant_match",
     "global_state_guards",
     "id_match",
-    "is_permanent",
     "memory_pattern",
 ]

@@ -10,7 +10,6 @@ threads while the rest of its module is loaded. A wrapper calls a kernel through
 
 from __future__ import annotations
 
-import ctypes
 import hashlib
 import os
 import tempfile
@@ -33,6 +32,7 @@ from minitorch2.codegen.triton.availability import is_interpreting
 from minitorch2.codegen.triton.kernel import KernelSource
 from minitorch2.codegen.triton.values import TRITON_POINTERS
 from minitorch2.foundation.generated_code import execute
+from minitorch2.native.memory import bytes_at
 from minitorch2.native.triton_internals import driver
 from minitorch2.native.triton_internals.driver import ALIGNMENT, Binary, LaunchState
 
@@ -199,8 +199,7 @@ def _element_at(address: int, pointer: str) -> torch.Tensor:
     dtype = next(dtype for dtype, name in TRITON_POINTERS.items() if name == pointer)
     if address == 0:  # of an empty tensor
         return torch.empty(1, dtype=dtype)
-    memory = (ctypes.c_char * dtype.itemsize).from_address(address)
-    return torch.frombuffer(memory, dtype=dtype)
+    return torch.frombuffer(bytes_at(address, dtype.itemsize), dtype=dtype)
 
 
 def pointwise(

@@ -1,7 +1,5 @@
 """Private names of Python's standard library."""
 
-from __future__ import annotations
-
 import _abc  # type: ignore[import-not-found]
 import _string  # type: ignore[import-not-found]
 import copyreg

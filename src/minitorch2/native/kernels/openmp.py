@@ -13,6 +13,7 @@ from pathlib import Path
 import torch
 
 from minitorch2.logs import get_logger
+from minitorch2.native.memory import address_of
 
 _LOGGER = get_logger(__name__)
 # GNU's names; LLVM's libomp and Intel's libiomp5 export them too.
@@ -25,7 +26,7 @@ def addresses() -> dict[str, int] | None:
     for path in _candidates():
         try:
             library = ctypes.CDLL(path)
-            found = {name: _address(getattr(library, name)) for name in SYMBOLS}
+            found = {name: address_of(getattr(library, name)) for name in SYMBOLS}
         except (OSError, AttributeError):
             continue
         _LOGGER.debug("kernels use the threads of %s", path)
@@ -45,7 +46,3 @@ def _candidates() -> list[str | None]:
         for path in sorted(folder.glob(pattern))
     ]
     return [*shipped, None, "libgomp.so.1"]
-
-
-def _address(function: object) -> int:
-    return int(ctypes.cast(function, ctypes.c_void_p).value or 0)  # type: ignore[arg-type]

@@ -11,7 +11,6 @@ If a node or its hooks look unfamiliar, every leaf counts as one with hooks.
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -20,11 +19,11 @@ from typing import Any, Final
 import torch
 from torch.utils._python_dispatch import _disable_current_modes
 
+from minitorch2.native.memory import read_int, read_word, read_words
 from minitorch2.native.torch_internals.tensor_layout import (
     AUTOGRAD_BYTES,
     OBJECT_WORDS,
     UnfamiliarLayoutError,
-    read_words,
     tensor_layout,
 )
 
@@ -56,12 +55,14 @@ class NodeLayout:
 
     def is_hooked(self, tensor: torch.Tensor) -> bool:
         """Return whether the node of a leaf is alive and has hooks."""
-        data = _word(tensor._cdata + self.autograd)
-        owner = _word(data + self.owner) if data else 0
-        if not owner or not _number(owner + self.count):
+        data = read_word(tensor._cdata + self.autograd)
+        owner = read_word(data + self.owner) if data else 0
+        if not owner or not read_int(owner + self.count):
             return False
-        node = _word(data + self.node)
-        return any(_word(node + place) != _word(node + place + _WORD) for place in self.hooks)
+        node = read_word(data + self.node)
+        return any(
+            read_word(node + place) != read_word(node + place + _WORD) for place in self.hooks
+        )
 
 
 @cache
@@ -81,14 +82,6 @@ def is_hooked(tensor: torch.Tensor) -> bool:
     return layout is None or layout.is_hooked(tensor)
 
 
-def _word(address: int) -> int:
-    return ctypes.c_uint64.from_address(address).value
-
-
-def _number(address: int) -> int:
-    return ctypes.c_int32.from_address(address).value
-
-
 def accumulator(leaf: torch.Tensor) -> Any:
     """Return the node that accumulates the gradient of a leaf; it is made if there is none."""
     function: Any = leaf.view_as(leaf).grad_fn
@@ -97,7 +90,7 @@ def accumulator(leaf: torch.Tensor) -> Any:
 
 def _probe(autograd: int) -> NodeLayout:
     leaf = torch.empty(2, requires_grad=True)
-    data = _word(leaf._cdata + autograd)
+    data = read_word(leaf._cdata + autograd)
     before = read_words(data, AUTOGRAD_BYTES // _WORD)
     node = accumulator(leaf)
     after = read_words(data, AUTOGRAD_BYTES // _WORD)
@@ -124,13 +117,13 @@ def _new(before: Sequence[int], after: Sequence[int]) -> list[int]:
 def _counter(owner: int, leaf: torch.Tensor) -> int:
     """Return the offset of the counter that is one more while a graph leads to the node."""
     places = range(0, OWNER_BYTES, 4)
-    before = [_number(owner + place) for place in places]
+    before = [read_int(owner + place) for place in places]
     view = leaf.view_as(leaf)
-    during = [_number(owner + place) for place in places]
+    during = [read_int(owner + place) for place in places]
     del view
     counts = zip(places, before, during, strict=True)
     found = [place for place, old, new in counts if new == old + 1]
-    if len(found) != 1 or _number(owner + found[0]) != before[found[0] // 4]:
+    if len(found) != 1 or read_int(owner + found[0]) != before[found[0] // 4]:
         raise UnfamiliarLayoutError("references to the node that accumulates")
     return found[0]
 

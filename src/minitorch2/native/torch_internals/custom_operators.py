@@ -1,7 +1,5 @@
 """PyTorch's registries of the operators that users define."""
 
-from __future__ import annotations
-
 from torch._library import custom_ops, fake_impl, simple_registry
 
 CustomOpDef = custom_ops.CustomOpDef

@@ -1,7 +1,5 @@
 """The keys by which PyTorch's dispatcher chooses a kernel, and how Python takes part."""
 
-from __future__ import annotations
-
 import torch
 import torch._dispatch.python
 

@@ -1,7 +1,5 @@
 """Functions, classes and modules inside PyTorch that programs reach through its public ones."""
 
-from __future__ import annotations
-
 import torch
 import torch._higher_order_ops
 import torch._tensor_str

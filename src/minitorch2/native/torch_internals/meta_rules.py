@@ -1,7 +1,5 @@
 """PyTorch's rules for the layouts of results."""
 
-from __future__ import annotations
-
 import torch._prims_common
 
 elementwise_strides = torch._prims_common.compute_elementwise_output_strides

@@ -1,7 +1,5 @@
 """The classes of PyTorch's operators, and the kernels that its dispatcher knows for them."""
 
-from __future__ import annotations
-
 import torch
 
 OpOverload = torch._ops.OpOverload

@@ -1,7 +1,5 @@
 """Nested tuples, lists and dicts as flat lists with a structure."""
 
-from __future__ import annotations
-
 from torch.utils import _pytree
 
 TreeSpec = _pytree.TreeSpec

@@ -18,7 +18,6 @@ may need one because their base does: guards ask the view.
 
 from __future__ import annotations
 
-import ctypes
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -29,6 +28,7 @@ import torch
 from torch.utils._python_dispatch import _disable_current_modes
 
 from minitorch2.logs import get_logger
+from minitorch2.native.memory import bytes_at, read_word, read_words
 from minitorch2.native.torch_internals.tensor_metadata import TensorMetadata
 
 _LOGGER = get_logger(__name__)
@@ -133,8 +133,7 @@ class TensorLayout:
 
         meta = found[self.autograd // _WORD]
         flagged = bool(meta) and (
-            _bytes(meta)[self.requires_grad] != 0
-            or ctypes.c_uint64.from_address(meta + self.grad_fn).value != 0
+            _bytes(meta)[self.requires_grad] != 0 or read_word(meta + self.grad_fn) != 0
         )
         is_asked = bool(meta) and not flagged
         return (
@@ -192,13 +191,8 @@ def _device_number(layout: TensorLayout, device: torch.device) -> int:
     return word >> (layout.dtype_shift + 16) & 0xFFFF
 
 
-def read_words(address: int, words: int) -> list[int]:
-    """Read so many words of 8 bytes at an address of this process."""
-    return list((ctypes.c_uint64 * words).from_address(address))
-
-
 def _bytes(address: int) -> bytes:
-    return ctypes.string_at(address, AUTOGRAD_BYTES)
+    return bytes_at(address, AUTOGRAD_BYTES).raw
 
 
 def _only(found: Iterable[int], what: str) -> int:

@@ -28,6 +28,7 @@ from llvmlite import ir
 from minitorch2.logs import get_logger
 from minitorch2.native.llvm import builtin
 from minitorch2.native.llvm.builtin import BODY, INT, NULL, OBJECT, WORD, WORDS
+from minitorch2.native.memory import address_of, read_words
 
 _LOGGER = get_logger(__name__)
 WORD_OF = "minitorch2_word"
@@ -75,7 +76,7 @@ def _interface() -> _Interface | None:
     """Return PyTorch's interface; None if anything about it is unfamiliar."""
     try:
         library = ctypes.CDLL(torch._C.__file__)
-        functions = {name: _address(getattr(library, name)) for name in _TORCH}
+        functions = {name: address_of(getattr(library, name)) for name in _TORCH}
         codes = {name: getattr(library, f"aoti_torch_dtype_{name}")() for name in _DTYPES}
     except (OSError, AttributeError) as error:
         _LOGGER.info("tensors are made by Python: %s", error)
@@ -88,16 +89,12 @@ def _interface() -> _Interface | None:
     return _Interface(functions, handle, dtype)
 
 
-def _address(function: object) -> int:
-    return int(ctypes.cast(function, ctypes.c_void_p).value or 0)  # type: ignore[arg-type]
-
-
 def _offset_of_handle() -> int | None:
     """Return the offset of the C++ tensor's address in the Python object of a tensor."""
     plain = torch.empty(0)
     found = []
     for tensor in (plain, torch.nn.Parameter(plain), plain.detach()):
-        words = (ctypes.c_uint64 * (torch.Tensor.__basicsize__ // 8)).from_address(id(tensor))
+        words = read_words(id(tensor), torch.Tensor.__basicsize__ // 8)
         found.append([8 * i for i, word in enumerate(words) if word == tensor._cdata])
     return found[0][0] if len(found[0]) == 1 and found.count(found[0]) == len(found) else None
 
