@@ -6,52 +6,27 @@ comparison of two numbers tells that nothing has changed since a guard has last 
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any
 
 from minitorch2.bytecode.guards.guard import Check, Guard, Name, Test
 from minitorch2.bytecode.guards.values import Held
+from minitorch2.native.cpython.class_versions import (
+    NEVER,
+    VERSION,
+    Version,
+    place_of,
+    unseen,
+    version_of,
+)
 from minitorch2.native.cpython.guard_machine import Op
 
 
-def _find_version() -> int:
-    """Return the offset of a class's version, which a change sets to zero and a read renews.
-
-    Zero, which is no version's place, if it is not found.
-    """
-    cls: Any = type("Probe", (), {})
-    words = (ctypes.c_uint32 * (type(cls).__basicsize__ // 4)).from_address(id(cls))
-    states = []
-    for cls.number in range(3):
-        changed = list(words)
-        states.append((cls.number, changed, list(words)))
-    known = [i for i in range(len(words)) if not any(changed[i] for _, changed, _ in states)]
-    rising = [i for i in known if 0 < states[0][2][i] < states[1][2][i] < states[2][2][i]]
-    return 4 * rising[0] if len(rising) == 1 else 0
-
-
-VERSION: Final = _find_version()
-NEVER: Final = 2**32 - 1
-"""No class's version, as zero is that of all changed classes."""
-
-
-def unseen() -> ctypes.c_uint32:
-    """Return the place of a version at which nobody has looked yet."""
-    return ctypes.c_uint32(NEVER)
-
-
-def version_of(cls: type) -> int:
-    """Return the present version of a class; zero if it has none that can be read."""
-    getattr(cls, "__init__", None)  # a read renews it
-    return VERSION and ctypes.c_uint32.from_address(id(cls) + VERSION).value
-
-
-def unless_seen(cls: type, seen: ctypes.c_uint32, look: Callable[[], object]) -> tuple[Test, ...]:
+def unless_seen(cls: type, seen: Version, look: Callable[[], object]) -> tuple[Test, ...]:
     """Return the tests that a class has the version `seen`, or else that `look` gives True."""
     test = Test(Op.STATE, look, True)
-    version = Test(Op.UNLESS_SAME, id(cls) + VERSION, ctypes.addressof(seen))
+    version = Test(Op.UNLESS_SAME, id(cls) + VERSION, place_of(seen))
     return (version, test) if VERSION else (test,)
 
 
@@ -88,7 +63,7 @@ class ClassMatch(Guard):
     KIND = "CLASS_MATCH"
     held: Held
     names: frozenset[tuple[int, str]]
-    seen: ctypes.c_uint32 = field(default_factory=unseen, compare=False, repr=False)
+    seen: Version = field(default_factory=unseen, compare=False, repr=False)
 
     def look(self) -> bool:
         """Return whether the guard holds."""

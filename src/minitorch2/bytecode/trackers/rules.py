@@ -7,10 +7,10 @@ own error: the real function is called on copies, and its exception is raised.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from minitorch2.bytecode.trackers.base import Arguments, VariableTracker, unsupported
+from minitorch2.bytecode.trackers.base import Arguments, Keywords, VariableTracker, unsupported
 from minitorch2.bytecode.trackers.interfaces import Evaluator
 from minitorch2.bytecode.trackers.observed import ObservedError, raise_as_observed
 
@@ -36,8 +36,8 @@ def apply_rule(
     rule: Rule,
     real: Callable[..., object],
     evaluator: Evaluator,
-    args: Sequence[VariableTracker],
-    kwargs: Mapping[str, VariableTracker],
+    args: Arguments,
+    kwargs: Keywords,
     owner: Sequence[VariableTracker] = (),
 ) -> VariableTracker | None:
     """``rule(evaluator, *args, **kwargs)``, with the errors of ``real(*owner, *args, **kwargs)``.
@@ -59,9 +59,7 @@ def apply_rule(
 
 
 def raise_real(
-    real: Callable[..., object],
-    args: Sequence[VariableTracker],
-    kwargs: Mapping[str, VariableTracker] | None = None,
+    real: Callable[..., object], args: Arguments, kwargs: Keywords | None = None
 ) -> None:
     """Raise the error of the real function; nothing happens if an operand is not constant."""
     named = dict(kwargs or {})
@@ -74,9 +72,7 @@ def raise_real(
         raise_as_observed(error)
 
 
-def _accepts(
-    rule: Rule, evaluator: Evaluator, args: Arguments, kwargs: Mapping[str, VariableTracker]
-) -> bool:
+def _accepts(rule: Rule, evaluator: Evaluator, args: Arguments, kwargs: Keywords) -> bool:
     try:
         inspect.signature(rule).bind(evaluator, *args, **kwargs)
     except TypeError:
