@@ -19,12 +19,7 @@ from minitorch2.api.compiled_module import compile_module
 from minitorch2.backends import fitting_backend, lookup_backend
 from minitorch2.bytecode.compiling.compile_frame import Backend
 from minitorch2.bytecode.compiling.reasons import page_of
-from minitorch2.bytecode.dispatch import (
-    Dispatcher,
-    Region,
-    original_of,
-    reset_regions,
-)
+from minitorch2.bytecode.dispatch import Dispatcher, Region, original_of, reset_regions
 from minitorch2.bytecode.frames.torchscript import is_scripted_module
 from minitorch2.errors import ConfigError, GraphBreakError
 from minitorch2.errors.cautions import caution

@@ -23,12 +23,7 @@ from minitorch2.codegen.triton.joined import print_joined_kernel, why_alone
 from minitorch2.codegen.triton.kernel import can_write_in_place, print_triton_kernel
 from minitorch2.codegen.triton.template import TemplateNode, print_template_kernel
 from minitorch2.codegen.verify import Facts, verify_wrapper
-from minitorch2.codegen.wrapper import (
-    JoinedCall,
-    KernelCall,
-    WrapperModule,
-    WrapperPrinter,
-)
+from minitorch2.codegen.wrapper import JoinedCall, KernelCall, WrapperModule, WrapperPrinter
 from minitorch2.errors import BackendError, at_line
 from minitorch2.graph.graph_module import GraphModule
 from minitorch2.graph.higher_order import graphs_called_by

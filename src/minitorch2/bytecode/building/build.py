@@ -79,9 +79,7 @@ from minitorch2.bytecode.building.objects import (
 )
 from minitorch2.bytecode.building.tensors import wrap_tensor
 from minitorch2.bytecode.guards.overrides import OverridesRegion
-from minitorch2.bytecode.guards.sources import (
-    Source,
-)
+from minitorch2.bytecode.guards.sources import Source
 from minitorch2.bytecode.polyfills import GETTERS
 from minitorch2.bytecode.trackers import control_rules
 from minitorch2.bytecode.trackers.base import VariableTracker
@@ -100,15 +98,9 @@ from minitorch2.bytecode.trackers.python_values import (
     warning_rules,
     weak_reference,
 )
-from minitorch2.bytecode.trackers.python_values.constant import (
-    ConstantVariable,
-    is_constant_value,
-)
+from minitorch2.bytecode.trackers.python_values.constant import ConstantVariable, is_constant_value
 from minitorch2.bytecode.trackers.python_values.records import is_record
-from minitorch2.bytecode.trackers.python_values.sequence import (
-    SizeVariable,
-    TupleVariable,
-)
+from minitorch2.bytecode.trackers.python_values.sequence import SizeVariable, TupleVariable
 from minitorch2.bytecode.trackers.torch_values import (
     checkpoint_rules,
     context,

@@ -41,14 +41,10 @@ from minitorch2.bytecode.trackers.python_values.functions import (
     UserFunctionVariable,
 )
 from minitorch2.bytecode.trackers.python_values.made_records import REPR_GUARDS
-from minitorch2.bytecode.trackers.python_values.mapping import (
-    DictVariable,
-)
+from minitorch2.bytecode.trackers.python_values.mapping import DictVariable
 from minitorch2.bytecode.trackers.python_values.python_module import PythonModuleVariable
 from minitorch2.bytecode.trackers.python_values.random_generator import RandomVariable
-from minitorch2.bytecode.trackers.python_values.sequence import (
-    TupleVariable,
-)
+from minitorch2.bytecode.trackers.python_values.sequence import TupleVariable
 from minitorch2.bytecode.trackers.torch_values.accessors import AccessorVariable, AttributeVariable
 from minitorch2.bytecode.trackers.torch_values.numpy_random import NumpyGeneratorVariable
 from minitorch2.bytecode.trackers.torch_values.outside_context import OutsideContextVariable

@@ -7,12 +7,7 @@ from collections import deque
 from typing import Any
 
 from minitorch2.bytecode.building.guarding import Builder, constant_guards, guarded, type_guards
-from minitorch2.bytecode.guards import (
-    DictKeysMatch,
-    Guard,
-    LengthMatch,
-    SetMatch,
-)
+from minitorch2.bytecode.guards import DictKeysMatch, Guard, LengthMatch, SetMatch
 from minitorch2.bytecode.guards.sources import (
     AttributeSource,
     DictKeysSource,
@@ -23,17 +18,11 @@ from minitorch2.bytecode.guards.sources import (
 from minitorch2.bytecode.trackers.base import VariableTracker
 from minitorch2.bytecode.trackers.interfaces import Capture
 from minitorch2.bytecode.trackers.lazy import LazyVariable
-from minitorch2.bytecode.trackers.python_values.constant import (
-    is_constant_value,
-    literal,
-)
+from minitorch2.bytecode.trackers.python_values.constant import is_constant_value, literal
 from minitorch2.bytecode.trackers.python_values.deque import DequeVariable
 from minitorch2.bytecode.trackers.python_values.dict_views import MappingProxyVariable
 from minitorch2.bytecode.trackers.python_values.key_guards import KeyGuards
-from minitorch2.bytecode.trackers.python_values.mapping import (
-    DefaultDictVariable,
-    DictVariable,
-)
+from minitorch2.bytecode.trackers.python_values.mapping import DefaultDictVariable, DictVariable
 from minitorch2.bytecode.trackers.python_values.outside_list import OutsideListVariable
 from minitorch2.bytecode.trackers.python_values.range import RangeVariable
 from minitorch2.bytecode.trackers.python_values.records import field_names

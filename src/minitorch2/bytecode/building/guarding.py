@@ -6,12 +6,7 @@ import decimal
 from collections.abc import Callable
 from typing import Any
 
-from minitorch2.bytecode.guards import (
-    Guard,
-    TypeMatch,
-    constant_match,
-    id_match,
-)
+from minitorch2.bytecode.guards import Guard, TypeMatch, constant_match, id_match
 from minitorch2.bytecode.guards.class_version import ClassMatch, kind_of
 from minitorch2.bytecode.guards.sources import Source
 from minitorch2.bytecode.guards.values import hold

@@ -19,17 +19,9 @@ from minitorch2.bytecode.building.guarding import (
     type_guards,
 )
 from minitorch2.bytecode.frames.torchscript import is_scripted_module
-from minitorch2.bytecode.guards import (
-    DistinctObjects,
-    LengthMatch,
-    id_match,
-)
+from minitorch2.bytecode.guards import DistinctObjects, LengthMatch, id_match
 from minitorch2.bytecode.guards.overrides import OverridesRegion
-from minitorch2.bytecode.guards.sources import (
-    AttributeSource,
-    ContentsSource,
-    Source,
-)
+from minitorch2.bytecode.guards.sources import AttributeSource, ContentsSource, Source
 from minitorch2.bytecode.trackers import control_rules
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
 from minitorch2.bytecode.trackers.descriptors import class_lookup
@@ -40,15 +32,10 @@ from minitorch2.bytecode.trackers.python_values.context_variables import (
     TokenVariable,
     default_of,
 )
-from minitorch2.bytecode.trackers.python_values.mapping import (
-    DictVariable,
-)
+from minitorch2.bytecode.trackers.python_values.mapping import DictVariable
 from minitorch2.bytecode.trackers.python_values.objects import ObjectVariable
 from minitorch2.bytecode.trackers.python_values.random_generator import RandomVariable
-from minitorch2.bytecode.trackers.python_values.sequence import (
-    ListVariable,
-    TupleVariable,
-)
+from minitorch2.bytecode.trackers.python_values.sequence import ListVariable, TupleVariable
 from minitorch2.bytecode.trackers.python_values.thread_local import ThreadLocalVariable
 from minitorch2.bytecode.trackers.python_values.weak_reference import WeakReferenceVariable
 from minitorch2.bytecode.trackers.torch_values import context, numpy_array, override_rules

@@ -10,13 +10,7 @@ import torch
 from torch.utils.hooks import RemovableHandle
 
 from minitorch2.bytecode.building.guarding import class_guards, guarded, type_guards
-from minitorch2.bytecode.guards import (
-    Guard,
-    TensorMatch,
-    TensorMetadata,
-    TypeMatch,
-    WrapperMatch,
-)
+from minitorch2.bytecode.guards import Guard, TensorMatch, TensorMetadata, TypeMatch, WrapperMatch
 from minitorch2.bytecode.guards.overrides import overrides_functions
 from minitorch2.bytecode.guards.sources import AppliedSource, AttributeSource, Source
 from minitorch2.bytecode.operators.plain_tensors import as_plain

@@ -66,22 +66,13 @@ from minitorch2.bytecode.trackers.torch_values.context import under_default_dtyp
 from minitorch2.bytecode.trackers.torch_values.generator import drawn_from_generator
 from minitorch2.bytecode.trackers.torch_values.hooks import STEP, HookHandleVariable
 from minitorch2.bytecode.trackers.torch_values.nn_module import ModuleVariable
-from minitorch2.bytecode.trackers.torch_values.overriding import (
-    is_operator,
-    method_of,
-    overridden,
-)
+from minitorch2.bytecode.trackers.torch_values.overriding import is_operator, method_of, overridden
 from minitorch2.bytecode.trackers.torch_values.selection import Selection
 from minitorch2.bytecode.trackers.torch_values.symbolic import SymbolicNumberVariable, from_number
 from minitorch2.bytecode.trackers.torch_values.tensor import TensorVariable
 from minitorch2.errors import UnsupportedError
 from minitorch2.foundation.generated_code import DISPATCHER
-from minitorch2.graph.fake_tensor import (
-    DataDependentError,
-    FakeConverter,
-    FakeTensor,
-    storage_key,
-)
+from minitorch2.graph.fake_tensor import DataDependentError, FakeConverter, FakeTensor, storage_key
 from minitorch2.graph.graph import Graph
 from minitorch2.graph.node import Node, SourceLine, map_nodes, nodes_in
 from minitorch2.graph.runtime_checks import add_check

@@ -39,13 +39,7 @@ from minitorch2.bytecode.guards.containers import (
     Remaining,
     SetMatch,
 )
-from minitorch2.bytecode.guards.guard import (
-    Check,
-    Guard,
-    Name,
-    SourceGuard,
-    Test,
-)
+from minitorch2.bytecode.guards.guard import Check, Guard, Name, SourceGuard, Test
 from minitorch2.bytecode.guards.relations import (
     DistinctObjects,
     DistinctStorages,
@@ -55,10 +49,7 @@ from minitorch2.bytecode.guards.relations import (
     memory_pattern,
 )
 from minitorch2.bytecode.guards.shapes import ShapeCondition
-from minitorch2.bytecode.guards.tensors import (
-    TensorMatch,
-    WrapperMatch,
-)
+from minitorch2.bytecode.guards.tensors import TensorMatch, WrapperMatch
 from minitorch2.bytecode.guards.torch_state import (
     AutocastDtype,
     OverridesOfClasses,

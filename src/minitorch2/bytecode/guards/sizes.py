@@ -30,13 +30,7 @@ from minitorch2.bytecode.guards.sources import (
     is_drawn,
 )
 from minitorch2.errors import DynamicSizeError
-from minitorch2.graph.symbols import (
-    ShapeEnv,
-    SizeSymbol,
-    expr_of,
-    free_symbols,
-    print_expr,
-)
+from minitorch2.graph.symbols import ShapeEnv, SizeSymbol, expr_of, free_symbols, print_expr
 from minitorch2.graph.symbols.conditions import Comparison, Condition, compare, map_condition
 from minitorch2.graph.symbols.ranges import ANY, Range, range_of
 from minitorch2.graph.symbols.report import chain_of, describe_chain

@@ -13,8 +13,8 @@ from typing import Final, TypeAlias
 from torch import nn
 
 from minitorch2.bytecode.guards.class_version import is_special, unless_seen
-from minitorch2.native.cpython.class_versions import NEVER, unseen, version_of
 from minitorch2.bytecode.guards.guard import Check, Guard, Name, Test
+from minitorch2.native.cpython.class_versions import NEVER, unseen, version_of
 from minitorch2.native.cpython.guard_machine import Op
 
 Replaced: TypeAlias = tuple[tuple[type, str, object], ...]

@@ -22,11 +22,7 @@ from minitorch2.bytecode.machine.instruction import ENDS_FLOW, Instruction
 from minitorch2.bytecode.machine.slots import Slots
 from minitorch2.bytecode.machine.versions import current_version
 from minitorch2.native.cpython.library import CACHE_ENTRIES
-from minitorch2.native.cpython.tables import (
-    TableEntry,
-    print_exception_table,
-    print_line_table,
-)
+from minitorch2.native.cpython.tables import TableEntry, print_exception_table, print_line_table
 
 _CACHES = CACHE_ENTRIES
 CACHES: dict[str, int] = (

@@ -21,11 +21,7 @@ from minitorch2.bytecode.polyfills import iterate_by_index
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
 from minitorch2.bytecode.trackers.descriptors import MISSING, class_lookup
 from minitorch2.bytecode.trackers.interfaces import Evaluator
-from minitorch2.bytecode.trackers.observed import (
-    ObservedError,
-    raise_as_observed,
-    raise_observed,
-)
+from minitorch2.bytecode.trackers.observed import ObservedError, raise_as_observed, raise_observed
 from minitorch2.bytecode.trackers.opaque import OpaqueVariable
 from minitorch2.bytecode.trackers.python_values.constant import ConstantVariable, fold
 from minitorch2.bytecode.trackers.python_values.iterator import FixedIterator, IteratorVariable

@@ -18,15 +18,7 @@ from typing import Final
 
 import torch
 
-from minitorch2.codegen.triton.indexing import (
-    BATCH,
-    KINDEX,
-    RINDEX,
-    TAP,
-    XINDEX,
-    YINDEX,
-    unflatten,
-)
+from minitorch2.codegen.triton.indexing import BATCH, KINDEX, RINDEX, TAP, XINDEX, YINDEX, unflatten
 from minitorch2.loopir.buffers import BufferView, ExternArgument, ExternKernel
 from minitorch2.loopir.expressions import (
     Expr,

@@ -5,12 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from minitorch2.codegen.triton.blocks import (
-    Blocks,
-    pointwise_blocks,
-    reduction_blocks,
-    tile_blocks,
-)
+from minitorch2.codegen.triton.blocks import Blocks, pointwise_blocks, reduction_blocks, tile_blocks
 from minitorch2.codegen.triton.indexing import RINDEX, XINDEX, YINDEX, unflatten
 from minitorch2.codegen.triton.passes import split_into_passes
 from minitorch2.codegen.triton.values import Dimensions, R, X, Y

@@ -28,11 +28,7 @@ from minitorch2.codegen.triton.blocks import Blocks
 from minitorch2.codegen.triton.contraction import Contraction, Operand
 from minitorch2.codegen.triton.domain import KernelDomain, blocks_in
 from minitorch2.codegen.triton.handler import TritonHandler
-from minitorch2.codegen.triton.indexing import (
-    YINDEX,
-    is_narrow,
-    unflatten,
-)
+from minitorch2.codegen.triton.indexing import YINDEX, is_narrow, unflatten
 from minitorch2.codegen.triton.kernel import KernelSource, TritonKernel
 from minitorch2.codegen.triton.sites import Site
 from minitorch2.codegen.triton.values import (
@@ -46,20 +42,10 @@ from minitorch2.codegen.triton.values import (
     triton_dtype,
 )
 from minitorch2.loopir.buffers import Buffer
-from minitorch2.loopir.expressions import (
-    Expr,
-    Ranges,
-    modular_indexing,
-    product,
-    simplify,
-)
+from minitorch2.loopir.expressions import Expr, Ranges, modular_indexing, product, simplify
 from minitorch2.loopir.layout import FixedLayout
 from minitorch2.loopir.ops import compute_dtype, use_handler
-from minitorch2.loopir.schedule import (
-    BaseSchedulerNode,
-    FusedSchedulerNode,
-    SchedulerNode,
-)
+from minitorch2.loopir.schedule import BaseSchedulerNode, FusedSchedulerNode, SchedulerNode
 
 _GROUP: Final = 8
 

@@ -10,24 +10,12 @@ from typing import Any, Final
 
 import torch
 
-from minitorch2.script.frontend.emission import (
-    UNKNOWN,
-    Arguments,
-    Emission,
-    SugaredValue,
-)
+from minitorch2.script.frontend.emission import UNKNOWN, Arguments, Emission, SugaredValue
 from minitorch2.script.frontend.emit_iteration import elements_of
 from minitorch2.script.frontend.environment import Variable
 from minitorch2.script.frontend.forms import form, only
-from minitorch2.script.frontend.python_values import (
-    FORMS,
-    OperatorValue,
-)
-from minitorch2.script.frontend.sugared import (
-    ConstantValue,
-    list_of,
-    sugar,
-)
+from minitorch2.script.frontend.python_values import FORMS, OperatorValue
+from minitorch2.script.frontend.sugared import ConstantValue, list_of, sugar
 from minitorch2.script.ir.graph import Value
 from minitorch2.script.ir.types import (
     BOOL,

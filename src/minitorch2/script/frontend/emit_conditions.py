@@ -19,14 +19,7 @@ from minitorch2.script.frontend.refine import (
 )
 from minitorch2.script.frontend.sugared import is_constant, sugar
 from minitorch2.script.ir.graph import Block, Value
-from minitorch2.script.ir.types import (
-    BOOL,
-    NONE,
-    OptionalType,
-    Type,
-    unify,
-    union_of,
-)
+from minitorch2.script.ir.types import BOOL, NONE, OptionalType, Type, unify, union_of
 from minitorch2.script.syntax import tree as t
 from minitorch2.script.syntax.errors import ScriptError
 from minitorch2.script.syntax.source import SourceRange

@@ -12,10 +12,7 @@ from minitorch2.script.frontend.emit_iteration import elements_of
 from minitorch2.script.frontend.environment import Variable
 from minitorch2.script.frontend.indexing import index_tensor
 from minitorch2.script.frontend.python_values import converted, to_sugared_value
-from minitorch2.script.frontend.refine import (
-    apply,
-    joined,
-)
+from minitorch2.script.frontend.refine import apply, joined
 from minitorch2.script.frontend.sugared import (
     ConstantValue,
     SimpleValue,

@@ -20,9 +20,7 @@ from minitorch2.script.frontend.sugared import (
     TupleSugar,
     sugar,
 )
-from minitorch2.script.ir.types import (
-    Type,
-)
+from minitorch2.script.ir.types import Type
 from minitorch2.script.syntax import tree as t
 from minitorch2.script.syntax.errors import ScriptError
 from minitorch2.script.syntax.source import SourceRange

@@ -25,13 +25,7 @@ from minitorch2.script.frontend.sugared import (
     sugar,
 )
 from minitorch2.script.ir.graph import Value
-from minitorch2.script.ir.types import (
-    INT,
-    STR,
-    DictType,
-    ListType,
-    TensorType,
-)
+from minitorch2.script.ir.types import INT, STR, DictType, ListType, TensorType
 from minitorch2.script.syntax.errors import ScriptError
 from minitorch2.script.syntax.source import SourceRange
 

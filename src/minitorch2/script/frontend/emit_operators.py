@@ -9,9 +9,7 @@ from typing import Any, Final
 import torch
 
 from minitorch2.script.frontend.emission import UNKNOWN, Emission, SugaredValue
-from minitorch2.script.frontend.refine import (
-    Condition,
-)
+from minitorch2.script.frontend.refine import Condition
 from minitorch2.script.frontend.sugared import (
     ConstantValue,
     SimpleValue,

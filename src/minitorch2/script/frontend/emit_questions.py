@@ -9,22 +9,11 @@ from typing import Any, Final
 import torch
 
 from minitorch2.script.frontend.annotations import UnknownTypeError, type_from_object
-from minitorch2.script.frontend.emission import (
-    UNKNOWN,
-    Arguments,
-    Emission,
-    SugaredValue,
-)
+from minitorch2.script.frontend.emission import UNKNOWN, Arguments, Emission, SugaredValue
 from minitorch2.script.frontend.forms import form, only
-from minitorch2.script.frontend.python_values import (
-    ObjectValue,
-)
+from minitorch2.script.frontend.python_values import ObjectValue
 from minitorch2.script.frontend.refine import members
-from minitorch2.script.frontend.sugared import (
-    ConstantValue,
-    TupleSugar,
-    sugar,
-)
+from minitorch2.script.frontend.sugared import ConstantValue, TupleSugar, sugar
 from minitorch2.script.ir.types import (
     ANY,
     BOOL,

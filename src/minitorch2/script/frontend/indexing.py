@@ -8,14 +8,7 @@ from typing import Any
 
 from minitorch2.script.frontend.emission import Emission
 from minitorch2.script.ir.graph import Value
-from minitorch2.script.ir.types import (
-    BOOL,
-    INT,
-    TENSOR,
-    ListType,
-    OptionalType,
-    TensorType,
-)
+from minitorch2.script.ir.types import BOOL, INT, TENSOR, ListType, OptionalType, TensorType
 from minitorch2.script.syntax.errors import ScriptError
 from minitorch2.script.syntax.source import SourceRange
 

@@ -32,14 +32,7 @@ from minitorch2.script.frontend.sugared import (
 )
 from minitorch2.script.ir.graph import Value
 from minitorch2.script.ir.python_constants import CONTAINERS, PythonConstants, Reader, contents
-from minitorch2.script.ir.types import (
-    ANY,
-    ListType,
-    PrimitiveType,
-    TupleType,
-    Type,
-    is_subtype_of,
-)
+from minitorch2.script.ir.types import ANY, ListType, PrimitiveType, TupleType, Type, is_subtype_of
 from minitorch2.script.operators.match import convert
 from minitorch2.script.operators.registry import overloads
 from minitorch2.script.syntax.errors import ScriptError

@@ -11,15 +11,7 @@ from dataclasses import dataclass, field
 
 from minitorch2.script.frontend.emission import Emission
 from minitorch2.script.ir.graph import Value
-from minitorch2.script.ir.types import (
-    BOOL,
-    COMPLEX,
-    FLOAT,
-    INT,
-    NUMBER,
-    Type,
-    unify,
-)
+from minitorch2.script.ir.types import BOOL, COMPLEX, FLOAT, INT, NUMBER, Type, unify
 from minitorch2.script.ir.types import members as ir_members
 from minitorch2.script.syntax.source import SourceRange
 

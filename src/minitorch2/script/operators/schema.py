@@ -18,12 +18,7 @@ from typing import Any, Final
 
 import torch
 
-from minitorch2.script.ir.parse_type import (
-    TextReader,
-    number_of,
-    read_simple_type,
-    read_string,
-)
+from minitorch2.script.ir.parse_type import TextReader, number_of, read_simple_type, read_string
 from minitorch2.script.ir.print_ir import attribute_text
 from minitorch2.script.ir.types import (
     FLOAT,

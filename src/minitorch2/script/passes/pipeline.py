@@ -26,9 +26,7 @@ from minitorch2.script.passes.create_differentiable_graphs import (
     create_differentiable_graphs,
     is_tensor_operator,
 )
-from minitorch2.script.passes.eliminate_common_subexpressions import (
-    eliminate_common_subexpressions,
-)
+from minitorch2.script.passes.eliminate_common_subexpressions import eliminate_common_subexpressions
 from minitorch2.script.passes.eliminate_dead_code import eliminate_dead_code
 from minitorch2.script.passes.eliminate_guards import eliminate_guards
 from minitorch2.script.passes.fuse_graphs import fuse_graphs

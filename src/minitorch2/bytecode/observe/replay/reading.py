@@ -18,13 +18,7 @@ from typing import Any, Final
 
 import torch
 
-from minitorch2.bytecode.observe.replay.plain import (
-    FORMAT,
-    SIMPLE_NAMES,
-    Plain,
-    ReplayError,
-    found,
-)
+from minitorch2.bytecode.observe.replay.plain import FORMAT, SIMPLE_NAMES, Plain, ReplayError, found
 from minitorch2.native.cpython.library import slot_names
 
 _NUMBERS = itertools.count()

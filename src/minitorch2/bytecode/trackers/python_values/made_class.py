@@ -20,11 +20,7 @@ from minitorch2.bytecode.trackers.observed import raise_as_observed, raise_obser
 from minitorch2.bytecode.trackers.python_values.builtin import models
 from minitorch2.bytecode.trackers.python_values.cell import CellVariable
 from minitorch2.bytecode.trackers.python_values.class_objects import calls_hook, new_class
-from minitorch2.bytecode.trackers.python_values.classes import (
-    CLASS_METHODS,
-    NEW,
-    ClassVariable,
-)
+from minitorch2.bytecode.trackers.python_values.classes import CLASS_METHODS, NEW, ClassVariable
 from minitorch2.bytecode.trackers.python_values.constant import NONE, ConstantVariable
 from minitorch2.bytecode.trackers.python_values.dict_views import MappingProxyVariable
 from minitorch2.bytecode.trackers.python_values.functions import NestedFunctionVariable

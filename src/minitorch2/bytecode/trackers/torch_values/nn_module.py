@@ -19,11 +19,7 @@ from minitorch2.bytecode.guards import Check, Guard, KeyAbsent, Name, SourceGuar
 from minitorch2.bytecode.guards.sources import AttributeSource, ItemSource, Source
 from minitorch2.bytecode.polyfills.torch_functions import next_hook_number
 from minitorch2.bytecode.trackers.base import Arguments, Keywords, VariableTracker, unsupported
-from minitorch2.bytecode.trackers.descriptors import (
-    MISSING,
-    class_function,
-    class_lookup,
-)
+from minitorch2.bytecode.trackers.descriptors import MISSING, class_function, class_lookup
 from minitorch2.bytecode.trackers.interfaces import Evaluator, Residual
 from minitorch2.bytecode.trackers.observed import UninitializedError, raise_observed
 from minitorch2.bytecode.trackers.python_values.constant import ConstantVariable

@@ -29,12 +29,7 @@ from minitorch2.bytecode.trackers.torch_values.word_size import fits_words
 from minitorch2.graph.node import Argument
 from minitorch2.graph.symbols import expr_of, free_symbols, print_expr, print_naming
 from minitorch2.graph.symbols.conditions import AllOf, Comparison, Negation
-from minitorch2.graph.symbols.floats import (
-    MATH_FUNCTIONS,
-    TOTAL,
-    FloatOperation,
-    FloatSymbol,
-)
+from minitorch2.graph.symbols.floats import MATH_FUNCTIONS, TOTAL, FloatOperation, FloatSymbol
 from minitorch2.graph.symbols.unbacked import unbacked_in
 
 _NUMBERS: Final = (int, float, torch.SymInt, torch.SymFloat)

@@ -17,12 +17,7 @@ from minitorch2.bytecode.guards import id_match
 from minitorch2.bytecode.guards.sources import AttributeSource, ItemSource
 from minitorch2.bytecode.guards.tensor_class import replaced_names
 from minitorch2.bytecode.trackers.base import Arguments, Keywords, VariableTracker, unsupported
-from minitorch2.bytecode.trackers.descriptors import (
-    allocator,
-    bind,
-    class_lookup,
-    guard_absent,
-)
+from minitorch2.bytecode.trackers.descriptors import allocator, bind, class_lookup, guard_absent
 from minitorch2.bytecode.trackers.get_attr import GetAttrVariable
 from minitorch2.bytecode.trackers.interfaces import Evaluator, Residual
 from minitorch2.bytecode.trackers.observed import raise_as_observed, raise_observed
