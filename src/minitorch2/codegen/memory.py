@@ -174,7 +174,7 @@ class Memory:
             if made or call or self.arena_at(position) is not None:
                 spare.clear()
             own |= set(made)
-            own -= {self.root(name) for name in call.given_away()} if call else set[str]()
+            own -= {self.root(name) for name in call.given_away().values()} if call else set[str]()
             dead = (name for name in self.dead_after(position) if self.root(name) in own)
             spare |= {self.layout_of(self.root(name)): name for name in dead}
 

@@ -112,6 +112,7 @@ class _Ghost:
     facts: Facts
     known: set[str]
     memory: dict[str, Place] = field(default_factory=dict)
+    given_away: dict[str, Place] = field(default_factory=dict)
     text: str = ""
 
     def __post_init__(self) -> None:
@@ -201,11 +202,17 @@ class _Ghost:
                 self._read(self.memory[name], name)
         for name in self._read_by(node) - _loaded(value):
             self._fail(f"{node.name} needs {name}, which is not read")
-        if out is None:
-            self.memory[node.name] = Place(Storage.of(node.name, self._bytes(node.name)))
-        else:
+        if out is not None:
             self.memory[node.name] = self.memory[out]
             self._write(self.memory[out], node.name)
+        elif node.name in self.given_away:
+            self.memory[node.name] = self.given_away[node.name]
+        else:
+            self.memory[node.name] = Place(Storage.of(node.name, self._bytes(node.name)))
+        if isinstance(node, ExternKernelSchedulerNode):
+            for result, name in node.kernel.given_away().items():
+                self.given_away[result] = self.memory[name]
+                self._write(self.memory[name], result)
 
     def _read_by(self, node: BaseSchedulerNode) -> frozenset[str]:
         return node.read_names - self.facts.lowered.constants.keys()

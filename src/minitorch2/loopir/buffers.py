@@ -158,10 +158,15 @@ class ExternKernel(Buffer):
         """Return the tensors that the call reads, left to right."""
         return list(_views_in((self.args, self.kwargs)))
 
-    def given_away(self) -> set[str]:
-        """Return the buffers whose memory is that of the call's results, as it writes to them."""
-        owned = self.target.owned if isinstance(self.target, FunctionalCall) else ()
-        return {view.name for view in _views_in([self.args[i] for i in owned])}
+    def given_away(self) -> dict[str, str]:
+        """Return, for results that are written arguments themselves, the arguments' buffers."""
+        if not isinstance(self.target, FunctionalCall) or not self.target.owned:
+            return {}
+        places = list(self.target.written)
+        end = 1 + max(output.position[0] for output in self.outputs)  # what is written comes last
+        last = {o.name: places[o.position[0] - end] for o in self.outputs[-len(places) :]}
+        owned = {name: place for name, place in last.items() if place in self.target.owned}
+        return {n: view.name for n, i in owned.items() for view in _views_in(self.args[i])}
 
 
 @dataclass(eq=False)
