@@ -36,6 +36,7 @@ from minitorch2.bytecode.compiling.rerun import (
 from minitorch2.bytecode.evaluation import handlers
 from minitorch2.bytecode.evaluation.capture import FrameCapture
 from minitorch2.bytecode.evaluation.frame_evaluator import FrameEvaluator
+from minitorch2.bytecode.frames.lifetimes import SEES_DEATH, may_see_death
 from minitorch2.bytecode.frames.signature import signature_of
 from minitorch2.bytecode.frames.steps import is_suspendable
 from minitorch2.bytecode.guards import global_state_guards
@@ -254,6 +255,9 @@ def _capture_frame(frame: Frame, compiler: FrameCompiler) -> Attempt:
         name = left.function_name
         cause = f"the generator {name} may be dropped inside a try or with: Python knows when"
         raise UnsupportedError(cause, code="generator", user_line=reason.user_line)
+    if reason.code == SEES_DEATH or _may_see_death(attempt):
+        cause = f"{reason.cause}; a frame that sees objects die breaks nowhere"
+        raise UnsupportedError(cause, code=SEES_DEATH, user_line=reason.user_line)
     if reason.code == "unbacked-size" and is_inlined and config.current().capture_data_dependent:
         raise reason  # a break at the data is one; a break at each branch may be many
     while places:
@@ -269,6 +273,14 @@ def _capture_frame(frame: Frame, compiler: FrameCompiler) -> Attempt:
                 break  # nor would it be before
             _LOGGER.debug("no break at step %d of %s: %s", earlier, frame.code.co_name, error)
     raise reason
+
+
+def _may_see_death(attempt: Attempt) -> bool:
+    """Return whether the frame, or a function of its module that it calls, uses weak references."""
+    frame, codes = attempt.frame, attempt.capture.entered.values()
+    own = (code for code in codes if code.co_filename == frame.code.co_filename)
+    named = any(may_see_death(code, frame.globals) for code in own)
+    return named or attempt.capture.sees_death
 
 
 def ends_segment(reason: UnsupportedError, frame: Frame) -> bool:

@@ -108,9 +108,8 @@ _REASONS = (
     ),
     Reason(
         "weak-reference",
-        "a weak reference is asked for an object that the captured code has made and may have"
-        " dropped",
-        "keep the object in a variable as long as it is asked for",
+        "the program sees when an object dies: the function runs in Python from its start",
+        "keep the object in a variable as long as it is asked for, or let nothing break the graph",
     ),
     Reason(
         "warning",

@@ -121,6 +121,7 @@ class FrameCapture:
         warned: the warnings shown by filters that the code has set, by the globals of the lines.
         replaced_data: the fakes that tensors had before their data was assigned.
         assigned_leaves: the fakes of leaves whose data was assigned.
+        sees_death: whether a weak reference was made to an object that is new.
         asked_memory: the inputs whose addresses the program compares.
     """
 
@@ -154,6 +155,7 @@ class FrameCapture:
     warned: dict[int, DictVariable] = field(default_factory=dict)
     replaced_data: list[FakeTensor] = field(default_factory=list)
     assigned_leaves: list[FakeTensor] = field(default_factory=list)
+    sees_death: bool = False
     asked_memory: dict[Source, torch.Tensor] = field(default_factory=dict)
     _fakes: FakeConverter = field(default_factory=FakeConverter)
     _by_source: dict[Source, VariableTracker] = field(default_factory=dict)

@@ -175,6 +175,7 @@ class Capture(Protocol):
     settings: dict[Place, Any]
     replaced_data: list[FakeTensor]
     assigned_leaves: list[FakeTensor]
+    sees_death: bool
     asked_memory: dict[Source, torch.Tensor]
 
     @property

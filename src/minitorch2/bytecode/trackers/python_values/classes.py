@@ -17,6 +17,7 @@ from typing import Any, Final
 
 import torch
 
+from minitorch2.bytecode.frames.lifetimes import SEES_DEATH
 from minitorch2.bytecode.guards.sources import AppliedSource, AttributeSource
 from minitorch2.bytecode.trackers import operations
 from minitorch2.bytecode.trackers.base import Arguments, Keywords, VariableTracker, unsupported
@@ -434,7 +435,7 @@ def new_object(evaluator: Evaluator, cls: type, args: Arguments) -> VariableTrac
     elif not _is_plain(cls):
         unsupported("construction", f"{cls.__name__} is made by C code")
     if class_lookup(cls, "__del__")[1] is not MISSING:
-        unsupported("construction", f"{cls.__name__} has a finalizer, which runs when it dies")
+        unsupported(SEES_DEATH, f"{cls.__name__} has a finalizer, which runs when it dies")
     if cls.__flags__ & _ABSTRACT:
         raise_real(object.__new__, [ConstantVariable(cls)])
     kinds = {torch.nn.Module: ModuleVariable, threading.local: ThreadLocalVariable}

@@ -7,6 +7,7 @@ from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from minitorch2.bytecode.frames.lifetimes import SEES_DEATH
 from minitorch2.bytecode.guards.sources import Naming, StepSource, plainly
 from minitorch2.bytecode.trackers.base import Arguments, Keywords, VariableTracker, unsupported
 from minitorch2.bytecode.trackers.descriptors import MISSING
@@ -44,7 +45,7 @@ class WeakReferenceVariable(VariableTracker):
     def call(self, evaluator: Evaluator, args: Arguments, kwargs: Keywords) -> VariableTracker:
         if self.target is not None:
             if not is_held(evaluator, self.target):
-                unsupported("weak-reference", "a weak reference to an object that may be dead")
+                unsupported(SEES_DEATH, "a weak reference to an object that may be dead")
             return self.target
         assert self.source is not None
         return evaluator.capture.wrap(self.value(), CallSource(self.source))
@@ -56,7 +57,7 @@ class WeakReferenceVariable(VariableTracker):
         assert self.target is not None
         assert self.capture is not None
         if not is_held(self.capture.evaluator, self.target):
-            unsupported("weak-reference", "a weak reference to an object that may be dead")
+            unsupported(SEES_DEATH, "a weak reference to an object that may be dead")
         return f"{residual.reference(weakref.ref)}({residual.name_for(self.target)})"
 
 
@@ -66,7 +67,8 @@ def make_weak_reference(
 ) -> VariableTracker:
     """``weakref.ref(target)``"""
     if callback is not None and not (callback.is_constant() and callback.as_constant() is None):
-        unsupported("construction", "a weak reference with a callback")
+        unsupported(SEES_DEATH, "a weak reference with a callback")
+    evaluator.capture.sees_death |= target.source is None
     return WeakReferenceVariable(target=target, capture=evaluator.capture)
 
 
