@@ -83,23 +83,6 @@ def perform_attribute(evaluator: Evaluator, residual: Residual, instruction: Ins
     push_result(evaluator, residual, f"({owner}).{instruction.argval}", instruction.argval)
 
 
-@performs("STORE_ATTR")
-def perform_store_attribute(
-    evaluator: Evaluator, residual: Residual, instruction: Instruction
-) -> None:
-    """``object.name = value``"""
-    value, owner = pop_names(evaluator, residual, 2)
-    do(residual, f"({owner}).{instruction.argval} = {value}")
-
-
-@performs("DELETE_ATTR")
-def perform_delete_attribute(
-    evaluator: Evaluator, residual: Residual, instruction: Instruction
-) -> None:
-    """``del object.name``"""
-    do(residual, f"del ({residual.operand(evaluator.pop())}).{instruction.argval}")
-
-
 # Operators and subscripts ------------------------------------------------------------------------
 
 
@@ -124,11 +107,38 @@ def perform_binary(evaluator: Evaluator, residual: Residual, instruction: Instru
         push_result(evaluator, residual, f"({left}) {symbol} ({right})")
 
 
-@performs("COMPARE_OP")
-def perform_compare(evaluator: Evaluator, residual: Residual, instruction: Instruction) -> None:
-    """``left operator right``"""
-    left, right = pop_names(evaluator, residual, 2)
-    push_result(evaluator, residual, f"({left}) {instruction.argval} ({right})")
+_STATEMENTS: Final = {
+    "STORE_ATTR": (2, "({1}).{argval} = {0}"),
+    "DELETE_ATTR": (1, "del ({0}).{argval}"),
+    "STORE_SUBSCR": (3, "({1})[{2}] = {0}"),
+    "DELETE_SUBSCR": (2, "del ({0})[{1}]"),
+    "STORE_SLICE": (4, "({1})[{2}:{3}] = {0}"),
+}
+"""The number of operands, and the statement that they make, the deepest operand first."""
+
+
+@performs(*_STATEMENTS)
+def perform_statement(evaluator: Evaluator, residual: Residual, instruction: Instruction) -> None:
+    """``object.name = value``, ``del container[key]`` and their like"""
+    count, text = _STATEMENTS[instruction.opname]
+    names = pop_names(evaluator, residual, count)
+    do(residual, text.format(*names, argval=instruction.argval))
+
+
+_EXPRESSIONS: Final = {
+    "COMPARE_OP": (2, "({0}) {argval} ({1})"),
+    "BINARY_SUBSCR": (2, "({0})[{1}]"),
+    "BINARY_SLICE": (3, "({0})[{1}:{2}]"),
+}
+"""The number of operands, and the expression that they make."""
+
+
+@performs(*_EXPRESSIONS)
+def perform_expression(evaluator: Evaluator, residual: Residual, instruction: Instruction) -> None:
+    """``left < right``, ``container[key]``, ``container[start:stop]``"""
+    count, text = _EXPRESSIONS[instruction.opname]
+    names = pop_names(evaluator, residual, count)
+    push_result(evaluator, residual, text.format(*names, argval=instruction.argval))
 
 
 @performs("IS_OP")
@@ -145,45 +155,6 @@ def perform_contains(evaluator: Evaluator, residual: Residual, instruction: Inst
     item, container = pop_names(evaluator, residual, 2)
     word = "not in" if instruction.argval else "in"
     push_result(evaluator, residual, f"({item}) {word} ({container})")
-
-
-@performs("BINARY_SUBSCR")
-def perform_subscript(evaluator: Evaluator, residual: Residual, instruction: Instruction) -> None:
-    """``container[key]``"""
-    container, key = pop_names(evaluator, residual, 2)
-    push_result(evaluator, residual, f"({container})[{key}]")
-
-
-@performs("STORE_SUBSCR")
-def perform_store_subscript(
-    evaluator: Evaluator, residual: Residual, instruction: Instruction
-) -> None:
-    """``container[key] = value``"""
-    value, container, key = pop_names(evaluator, residual, 3)
-    do(residual, f"({container})[{key}] = {value}")
-
-
-@performs("DELETE_SUBSCR")
-def perform_delete_subscript(
-    evaluator: Evaluator, residual: Residual, instruction: Instruction
-) -> None:
-    """``del container[key]``"""
-    container, key = pop_names(evaluator, residual, 2)
-    do(residual, f"del ({container})[{key}]")
-
-
-@performs("BINARY_SLICE")
-def perform_slice(evaluator: Evaluator, residual: Residual, instruction: Instruction) -> None:
-    """``container[start:stop]``"""
-    container, start, stop = pop_names(evaluator, residual, 3)
-    push_result(evaluator, residual, f"({container})[{start}:{stop}]")
-
-
-@performs("STORE_SLICE")
-def perform_store_slice(evaluator: Evaluator, residual: Residual, instruction: Instruction) -> None:
-    """``container[start:stop] = value``"""
-    value, container, start, stop = pop_names(evaluator, residual, 4)
-    do(residual, f"({container})[{start}:{stop}] = {value}")
 
 
 # Containers --------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from minitorch2.bytecode.trackers.get_attr import BoundMethodVariable
 from minitorch2.bytecode.trackers.interfaces import Evaluator
 from minitorch2.bytecode.trackers.observed import raise_as_observed
 from minitorch2.bytecode.trackers.python_values.builtin import models
-from minitorch2.bytecode.trackers.python_values.classes import constructs, known_object
+from minitorch2.bytecode.trackers.python_values.classes import known_object
 from minitorch2.bytecode.trackers.python_values.constant import NONE, ConstantVariable
 from minitorch2.bytecode.trackers.python_values.exceptions import exception_info
 from minitorch2.bytecode.trackers.python_values.functions import (
@@ -103,11 +103,3 @@ def subscript_of_form(
 @models(log_usage_once)
 def log_usage(evaluator: Evaluator, event: VariableTracker) -> None:
     """Do nothing: PyTorch's usage counters are not part of the program's meaning."""
-
-
-@constructs(types.MethodType)
-def make_method(
-    evaluator: Evaluator, function: VariableTracker, owner: VariableTracker
-) -> VariableTracker:
-    """``types.MethodType(function, owner)``"""
-    return BoundMethodVariable(function, owner)
