@@ -202,8 +202,13 @@ class _GraphLowering:
         return self._laid_out(value, fake, "a call reads it")
 
     def _is_owned(self, reader: Node, argument: Argument, view: Any) -> bool:
-        """Return whether the graph owns the memory of an argument, and only `reader` uses it."""
+        """Return whether the graph owns the memory of an argument, and `reader` alone reads it.
+
+        Equal values that are written are one value until then: as two arguments they need two.
+        """
         if not isinstance(argument, Node) or set(argument.users) != {reader}:
+            return False
+        if reader.args.count(argument) > 1:
             return False
         sharing = [
             value

@@ -55,6 +55,22 @@ def test_memory_that_an_operator_has_written_is_not_given_to_later_results(dynam
         torch.testing.assert_close(fast(x), program(x))
 
 
+@torch.library.custom_op("minitorch2_tests_new::shift_all", mutates_args={"xs"})
+def shift_all(xs: list[torch.Tensor], by: float) -> None:
+    for x in xs:
+        x += by
+
+
+def test_equal_values_that_one_operator_writes_have_memory_of_their_own() -> None:
+    def program(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        a, b = x.sum(0, keepdim=True) + x, x.sum(0, keepdim=True) + x
+        shift_all([a, b], 3.0)
+        return a * 2, a.sum(0, keepdim=True) + a
+
+    fast = minitorch2.compile(program, fullgraph=True)
+    torch.testing.assert_close(fast(X), program(X))
+
+
 def test_a_missing_meta_function_breaks_the_graph_and_names_the_remedy(
     library: torch.library.Library,
 ) -> None:
