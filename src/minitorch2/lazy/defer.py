@@ -8,7 +8,8 @@ call ::= record it                        the results are promises
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from contextlib import nullcontext
+from typing import Any, Final
 
 import torch
 
@@ -21,10 +22,19 @@ from minitorch2.lazy.barrier import mark_step
 from minitorch2.lazy.draw import draw
 from minitorch2.lazy.fallback import as_lazy, run_fallback
 from minitorch2.lazy.infer import map_tensors
-from minitorch2.lazy.plan import Plan, Way, plan_of
+from minitorch2.lazy.plan import PLANS, Plan, Way, plan_of
 from minitorch2.lazy.record import NotPlainError, is_plain, record, value_of_plain
 from minitorch2.lazy.step import COUNTS, LOCK, Step, begin, current
-from minitorch2.lazy.value import LazyTensor, Meta, Metas, Operator, Value, View, follow
+from minitorch2.lazy.value import (
+    LazyTensor,
+    Meta,
+    Metas,
+    Operator,
+    Value,
+    View,
+    follow,
+)
+from minitorch2.native.torch_internals.dispatch import make_wrapper_tensor
 
 
 def defer(func: Operator, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
@@ -32,10 +42,12 @@ def defer(func: Operator, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> A
 
     Raises what eager mode raises for these arguments, at this line.
     """
-    plan = plan_of(func)
+    plan = PLANS.get(id(func)) or plan_of(func)
     with LOCK:
-        if plan.way is Way.RECORD:
-            if _are_numbers_of_the_host(args):
+        if plan.is_recorded:
+            first = args[0] if args else None
+            is_pending = type(first) is LazyTensor and first.value.step is current()
+            if not is_pending and _are_numbers_of_the_host(args):
                 return _run_now(func, plan, args, kwargs)
             return _record(func, plan, args, kwargs)
         if plan.way is Way.RESHAPE:
@@ -52,11 +64,15 @@ def defer(func: Operator, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> A
 
 LazyTensor.defer = staticmethod(defer)
 _ITEM = torch.ops.aten._local_scalar_dense.default
+_AS_IT_IS: Final = nullcontext()
 
 
 def _record(func: Operator, plan: Plan, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
     step = current()
-    if not step.fits():
+    if (
+        step.default_dtype is not torch.get_default_dtype()
+        or step.is_inference is not torch.is_inference_mode_enabled()
+    ):
         mark_step(cause="another default dtype, or inference mode")
         begin()
         step = current()
@@ -64,6 +80,8 @@ def _record(func: Operator, plan: Plan, args: tuple[Any, ...], kwargs: Mapping[s
         results = record(step, func, plan, args, kwargs)
     except (NotPlainError, UnsupportedError, NotImplementedError):
         return run_fallback(func, plan, args, kwargs)
+    if results is not None and plan.gives_one and len(step.numbers) < step.most_operators:
+        return _promise(step, results[0], 0, None, None)
     data: Sequence[Any] = ()
     if results is None:
         given, data = run_event(step, func, plan, args, kwargs)
@@ -92,8 +110,6 @@ def _results(
 ) -> Any:
     """Return what the operator gives: written arguments as they are, and new lazy tensors."""
     real = iter(data)
-    if plan.gives_one:
-        return _promise(step, metas[0], 0, None, next(real, None))
     if plan.returned == (0,):
         return args[0]
     if plan.is_view:
@@ -104,7 +120,8 @@ def _results(
             for index in range(len(metas))
         )
         # A view of an ordinary tensor is one in inference mode, too: it counts versions.
-        with torch.inference_mode(args[0].is_inference()):
+        is_ordinary = step.is_inference and not args[0].is_inference()
+        with torch.inference_mode(False) if is_ordinary else _AS_IT_IS:
             made = [
                 _promise(step, meta, offset, view, next(real, None))
                 for meta, view in zip(metas, views, strict=True)
@@ -124,9 +141,13 @@ def _promise(
     if meta is None:
         step.skip()
         return None
-    value = Value(data, view, meta.fake)
+    size, stride, behind, dtype, device, fake = meta
+    tensor = make_wrapper_tensor(
+        LazyTensor, size, stride, offset + behind, None, dtype, torch.strided, device
+    )
+    value = tensor.value = Value(data, view, fake)
     step.promise(value)
-    return LazyTensor.__new__(LazyTensor, value, meta, offset + meta.offset)
+    return tensor  # type: ignore[no-any-return]
 
 
 def _at(place: int | str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
@@ -164,7 +185,7 @@ def _are_numbers_of_the_host(args: tuple[Any, ...]) -> bool:
     steps without a barrier.
     """
     first = args[0] if args else None
-    if not isinstance(first, torch.Tensor) or first.dim() or first.device.type != "cpu":
+    if not isinstance(first, torch.Tensor) or first.dim() or not first.is_cpu:
         return False
     return all(_is_number(a) for a in args if isinstance(a, torch.Tensor | list | tuple))
 

@@ -40,6 +40,7 @@ class Plan:
     Attributes:
         func: the operator.
         way: what is done with a call.
+        is_recorded: whether it is recorded.
         varies: for each argument, whether its numbers may vary from step to step.
         varies_by_name: the same by the arguments' names.
         written: the position of each argument that is written; the name if it must be named.
@@ -55,6 +56,7 @@ class Plan:
 
     func: Operator
     way: Way
+    is_recorded: bool
     varies: tuple[bool, ...]
     varies_by_name: dict[str, bool]
     written: tuple[int | str, ...]
@@ -68,15 +70,15 @@ class Plan:
     counts_writes: bool
 
 
-_PLANS: dict[int, Plan] = {}
+PLANS: Final[dict[int, Plan]] = {}
 """By identity: PyTorch computes the hash of an operator in Python."""
 
 
 def plan_of(func: Operator) -> Plan:
     """Return the plan of an operator."""
-    plan = _PLANS.get(id(func))
+    plan = PLANS.get(id(func))
     if plan is None:
-        plan = _PLANS[id(func)] = _make_plan(func)
+        plan = PLANS[id(func)] = _make_plan(func)
     return plan
 
 
@@ -90,9 +92,11 @@ def _make_plan(func: Operator) -> Plan:
     facts = alias_facts(func)
     returned = tuple(_returned(func, places))
     is_list = len(returned) == 1 and str(func._schema.returns[0].type).startswith("List")
+    way = _way(func)
     return Plan(
         func,
-        _way(func),
+        way,
+        way is Way.RECORD,
         tuple(kinds),
         varies,
         tuple(places[name] for name in facts.written),

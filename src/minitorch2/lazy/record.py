@@ -40,10 +40,13 @@ def record(
         Exception: eager mode would raise it, too; the step is as before.
     """
     event, numbers = encode(step, plan, args, kwargs)
-    sizes = numbers if plan.sizes_by_floats else _without_floats(numbers)
-    known = None if step.at_once else step.known_results(event, sizes, numbers)
-    if known is not None:
-        return known
+    sizes = numbers
+    if numbers and float in map(type, numbers) and not plan.sizes_by_floats:
+        sizes = tuple(number for number in numbers if type(number) is int)
+    if not step.at_once:
+        known = step.known_results(event, sizes, numbers)
+        if known is not None:
+            return known
     if step.meets_new(event):
         if plan.sized_by_data:  # with some arguments only: the meta kernel tells
             infer(func, plan, args, kwargs, lambda t: value_of(step, t), step.fake_of_data)
@@ -63,13 +66,6 @@ def record(
     place.line = place.line or user_line()
     step.note_results(event, sizes, results)
     return results
-
-
-def _without_floats(numbers: Numbers) -> Numbers:
-    """Return the numbers that sizes may depend on."""
-    if float in map(type, numbers):
-        return tuple(number for number in numbers if type(number) is int)
-    return numbers
 
 
 def _structure(results: Metas) -> tuple[Any, ...]:

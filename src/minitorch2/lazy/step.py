@@ -70,13 +70,6 @@ class Step:
         self.at_once = False
         self._converter: FakeConverter | None = None
 
-    def fits(self) -> bool:
-        """Return whether new tensors are still made as at the beginning of the step."""
-        return (
-            self.default_dtype is torch.get_default_dtype()
-            and self.is_inference is torch.is_inference_mode_enabled()
-        )
-
     def known_results(self, event: Event, sizes: Numbers, numbers: Numbers) -> Metas | None:
         """Add an event if a step of these sizes had it; return the metadata of its results.
 
@@ -119,8 +112,9 @@ class Step:
         values = self.values
         if self.at_once:
             return [None if ref is None else ref() for ref in values]
-        for number in reversed(range(len(values))):
-            if sys.getrefcount(values[number]) <= _OF_THE_LIST:
+        references = sys.getrefcount
+        for number in range(len(values) - 1, -1, -1):
+            if references(values[number]) <= _OF_THE_LIST:
                 values[number] = None
         return [*values]
 
@@ -164,7 +158,7 @@ class Step:
         for value in self.plain.values():
             if value.data is not None and sys.getrefcount(value) > _OF_THE_STEP - self.at_once:
                 value.data = value.data.detach()
-        for ended in self.held():
+        for ended in self.held() if self.at_once else self.values:
             if ended is not None:
                 ended.step = ended.ref = ended.fake = None
 

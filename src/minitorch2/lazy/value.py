@@ -147,15 +147,9 @@ class LazyTensor(torch.Tensor):
 
     @staticmethod
     def __new__(cls, value: Value, meta: Meta, offset: int) -> LazyTensor:
+        size, stride, _, dtype, device, _ = meta
         tensor: LazyTensor = make_wrapper_tensor(
-            cls,
-            meta.size,
-            meta.stride,
-            offset,
-            None,  # memory format
-            meta.dtype,
-            torch.strided,
-            meta.device,
+            cls, size, stride, offset, None, dtype, torch.strided, device
         )
         tensor.value = value
         return tensor
