@@ -37,8 +37,13 @@ from minitorch2.lazy.value import (
 from minitorch2.native.torch_internals.dispatch import make_wrapper_tensor
 
 
-def defer(func: Operator, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+def defer(
+    func: Operator, args: tuple[Any, ...], kwargs: Mapping[str, Any], *, in_region: bool = False
+) -> Any:
     """Record a call of an operator; return its results as lazy tensors.
+
+    Outside of a region nobody sees operators on ordinary tensors alone. So these enter as copies,
+    and an operator that writes to one runs in eager mode.
 
     Raises what eager mode raises for these arguments, at this line.
     """
@@ -49,6 +54,9 @@ def defer(func: Operator, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> A
             is_pending = type(first) is LazyTensor and first.value.step is current()
             if not is_pending and _are_numbers_of_the_host(args):
                 return _run_now(func, plan, args, kwargs)
+            if not in_region and plan.written and _writes_ordinary(plan, args, kwargs):
+                return run_fallback(func, plan, args, kwargs)
+            current().in_region = in_region
             return _record(func, plan, args, kwargs)
         if plan.way is Way.RESHAPE:
             return _reshape(func, args, kwargs)
@@ -159,6 +167,11 @@ def _note_write(step: Step, plan: Plan, written: Sequence[Any]) -> None:
     step.writes = step.writes or any(_was_there(step, t) for t in written)
     if plan.counts_writes:
         torch.autograd.graph.increment_version(written)
+
+
+def _writes_ordinary(plan: Plan, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:
+    written = flat(_at(p, args, kwargs) for p in plan.written)
+    return any(type(t) is not LazyTensor and isinstance(t, torch.Tensor) for t in written)
 
 
 def _was_there(step: Step, tensor: Any) -> bool:

@@ -79,7 +79,7 @@ def value_of(step: Step, tensor: Any) -> Value:
     if type(tensor) is LazyTensor:
         return tensor.value
     assert isinstance(tensor, torch.Tensor)
-    value = step.plain.get(id(tensor))
+    value = step.plain.get(id(tensor)) if step.in_region else step.copy_of(tensor)
     return Value(tensor) if value is None else value
 
 
@@ -163,11 +163,13 @@ def value_of_plain(step: Step, tensor: torch.Tensor, *, shares: bool) -> Value:
     Raises:
         NotPlainError: it is a subclass, or has no ordinary memory.
     """
-    value = step.plain.get(id(tensor))
+    value = step.plain.get(id(tensor)) if step.in_region else None
     if value is not None:
         return value
     if not is_plain(tensor):
         raise NotPlainError
+    if not step.in_region and not shares:
+        return step.copy_of(tensor)
     if tensor.untyped_storage().resizable():
         value = step.plain[id(tensor)] = Value(tensor)
         return value

@@ -54,7 +54,7 @@ class _Deferring(DispatchMode):  # type: ignore[no-untyped-call]
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
         with DisableTorchFunction():
-            return defer(func, args, kwargs or {})
+            return defer(func, args, kwargs or {}, in_region=True)
 
 
 _READERS: Final = {

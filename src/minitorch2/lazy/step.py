@@ -46,6 +46,9 @@ class Step:
         values: the values by their numbers; those that nobody else holds are dead. The step does
             not hold values that have been computed, since eager mode would not.
         plain: the ordinary tensors that have entered, by identity; they are held by their values.
+        copies: the copies of ordinary tensors that have entered outside of a region, with the
+            tensors and their versions.
+        in_region: whether the last operator was called in a region.
         memories: the first input in each memory, by the identity of the storage.
         writes: whether an operator wrote to memory that was there before the step.
         most_operators: after so many, the step ends.
@@ -64,6 +67,8 @@ class Step:
         self.numbers: list[Numbers] = []
         self.values: list[Any] = []
         self.plain: dict[int, Value] = {}
+        self.copies: dict[int, tuple[torch.Tensor, int, Value]] = {}
+        self.in_region = False
         self.memories: dict[int, int] = {}
         self.writes = False
         self.most_operators = config.current().lazy_most_operators
@@ -161,6 +166,15 @@ class Step:
         for ended in self.held() if self.at_once else self.values:
             if ended is not None:
                 ended.step = ended.ref = ended.fake = None
+
+    def copy_of(self, tensor: torch.Tensor) -> Value:
+        """Return a value that an ordinary tensor has now, whatever is written to it later."""
+        version = -1 if tensor.is_inference() else tensor._version
+        known = self.copies.get(id(tensor))
+        if known is None or known[1] != version or version == -1:
+            copy = tensor.detach().clone(memory_format=torch.preserve_format)
+            known = self.copies[id(tensor)] = tensor, version, Value(copy)
+        return known[2]
 
     def fake_of_data(self, data: torch.Tensor) -> Any:
         """Return the fake of a real tensor; tensors that share memory have fakes that do."""

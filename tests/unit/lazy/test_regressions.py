@@ -217,3 +217,73 @@ def test_a_gradient_without_memory_is_compared_as_zeros():
         given = gradient()
         lazy.mark_step()
     torch.testing.assert_close(given, wanted, equal_nan=True)
+
+
+def test_an_ordinary_tensor_is_written_while_lazy_tensors_have_still_to_read_it():
+    """Outside of a region nobody sees the write, and the step read what was written later."""
+    x, ordinary = lazy.to_lazy(torch.ones(3)), torch.full((3,), 2.0)
+    for _ in range(3):
+        before, ordinary = x * ordinary, ordinary.clone()
+        ordinary.zero_()
+        after = x * ordinary
+        assert before.tolist() == [2, 2, 2] and after.tolist() == [0, 0, 0]
+        ordinary.fill_(2)
+
+
+def test_a_lazy_value_is_written_to_an_ordinary_tensor_at_once():
+    """The gradient of a chunked loss was wrong, which computes with ``out=``."""
+    x, ordinary = lazy.to_lazy(torch.ones(3)), torch.zeros(3)
+    for number in range(1, 4):
+        torch.add(x, number, out=ordinary)
+        assert ordinary.tolist() == [1 + number] * 3
+        ordinary[1:].copy_(x[1:] * 7)
+        assert (ordinary + 1).tolist() == [2 + number, 8, 8]
+
+
+def test_a_tensor_gets_other_memory_and_its_views_keep_theirs():
+    """Views of ordinary tensors showed the new memory, and a lazy tensor kept the old one."""
+    for make in (lambda t: t, lazy.to_lazy):
+        for _ in range(3):
+            x = make(torch.arange(4.0))
+            with lazy.lazily():
+                view = x[1:]
+                x.data = torch.zeros(4)
+                view.add_(1)
+                other = x.detach()
+                other.set_(torch.ones(2) * 3)
+                other.mul_(2)
+            assert x.tolist() == [0, 0, 0, 0] and view.tolist() == [2, 3, 4]
+            assert other.tolist() == [6, 6]
+
+
+def test_versions_are_counted_as_in_eager_mode():
+    """Operators on lists counted no write, and ``x.data`` counted those of ``x``."""
+    x, y = torch.ones(2), torch.ones(3)
+    with lazy.lazily():
+        torch._foreach_add_([x, y], 1)
+        z = x * 2
+        data = z.data
+        z.add_(1)
+    assert (x._version, y._version, z._version, data._version) == (1, 1, 1, 0)
+
+
+def test_a_list_that_repeats_a_tensor_is_written_one_by_one():
+    """The last write of the list was the only one."""
+    for _ in range(3):
+        x = torch.ones(2)
+        with lazy.lazily():
+            torch._foreach_mul_([x, x], [2.0, 3.0])
+        assert x.tolist() == [6, 6]
+    assert lazy.metrics().compiled == 1
+
+
+def test_memory_that_numpy_shares_is_read_and_written_at_once():
+    for _ in range(3):
+        with lazy.lazily():
+            x = torch.ones(4) * 1
+            array = x.numpy()
+            view = x[1:]
+            view.add_(1)
+            assert array.tolist() == [1, 2, 2, 2]
+            array[1] = 9
+            assert (view * 2).tolist() == [18, 4, 4]
