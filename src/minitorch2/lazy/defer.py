@@ -155,7 +155,7 @@ def _promise(
     )
     value = tensor.value = Value(data, view, fake)
     step.promise(value)
-    return tensor  # type: ignore[no-any-return]
+    return tensor
 
 
 def _at(place: int | str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
