@@ -36,7 +36,7 @@ from minitorch2.autograd.written_calls import record_written_call
 from minitorch2.errors import LoweringError, UnsupportedError
 from minitorch2.graph.dispatch_mode import DispatchMode, Launch
 from minitorch2.graph.fake_kernels import METADATA_OPERATORS
-from minitorch2.graph.fake_tensor import FakeTensor, fake_like, flat, run_fake
+from minitorch2.graph.fake_tensor import FakeTensor, become, fake_like, flat, run_fake
 from minitorch2.graph.graph import Graph
 from minitorch2.graph.known_scalars import known_value
 from minitorch2.graph.node import Argument, Node, SourceLine, map_nodes
@@ -329,7 +329,13 @@ class Tracer(DispatchMode):
             raise UnsupportedError("the program writes to a tensor that is a constant of the graph")
         target.known = None
         if 0 in map(expr_of, target.shape) and 0 not in map(expr_of, value.shape):
-            raise UnsupportedError("out= gives an empty tensor another size")
+            if self.state_of(target).storage.input_index is not None:
+                raise UnsupportedError("out= gives an empty input another size")
+            with self:
+                value = aten._to_copy.default(value, dtype=target.dtype)
+            become(target, value)
+            self.set_state(target, self.state_of(value))
+            return
         fitted = self._fitted(value, target)
         self.state_of(target).write(self, self.read(fitted))
 

@@ -22,7 +22,7 @@ from minitorch2.graph.fake_checks import check_arguments
 from minitorch2.graph.fake_kernels import FAKE_KERNELS, METADATA_OPERATORS
 from minitorch2.graph.fake_pointwise import is_plain_pointwise, pointwise_result
 from minitorch2.graph.known_scalars import known_value, learn
-from minitorch2.graph.symbols.expression import SYMBOLIC, expr_of
+from minitorch2.graph.symbols.expression import SYMBOLIC, expr_of, same_sizes
 from minitorch2.graph.symbols.shape_env import ShapeEnv
 from minitorch2.graph.symbols.unbacked import current_symbols
 from minitorch2.graph.unbacked_views import UNBACKED_VIEWS
@@ -251,6 +251,7 @@ class OperatorFacts:
     needs_data: bool
     is_factory: bool
     changes_metadata: bool
+    has_out: bool
     makes_fresh_tensors: bool
 
 
@@ -265,6 +266,7 @@ def operator_facts(func: Operator) -> OperatorFacts:
         needs_data=needs_data or func in (aten._local_scalar_dense.default, aten.equal.default),
         is_factory=any(argument.name == "device" for argument in schema.arguments),
         changes_metadata=torch.Tag.inplace_view in tags,
+        has_out=any(argument.is_out for argument in schema.arguments),
         makes_fresh_tensors=not aliases and has_rule and func is not _ZEROS,
     )
 
@@ -314,6 +316,9 @@ def run_fake(func: Operator, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -
         raise (_without_kernel(func, error) or error) from error
     if facts.changes_metadata:
         _refresh(args[0])
+    for out in call.fakes if facts.has_out else ():
+        if not same_sizes(out.shape, out.meta.shape):
+            become(out, FakeTensor(out.meta, device))
     fake = call.wrap(result, device)
     learn(func, args, kwargs, fake, facts.makes_fresh_tensors)
     return fake
@@ -551,6 +556,13 @@ class _MetaCall:
         if isinstance(result, (list, tuple)):
             return type(result)([self.wrap(item, device) for item in result])
         return result
+
+
+def become(fake: FakeTensor, other: FakeTensor) -> None:
+    """Give a fake tensor the sizes and the memory of another one, as ``out=`` does."""
+    with torch._C._DisableTorchDispatch():
+        fake.data = other
+    fake.meta = other.meta
 
 
 def _refresh(fake: FakeTensor) -> None:

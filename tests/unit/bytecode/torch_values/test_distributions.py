@@ -1,6 +1,7 @@
 """`torch.distributions`, validation of arguments included: each method is one graph.
 
-What looks at data breaks the graph: `Wishart` (a warning depends on it), `VonMises.sample` (draws
+`python -m tests.unit.bytecode.torch_values.sweep_distributions` runs every method of every one, and
+every divergence. What looks at data breaks the graph: `Wishart` (a warning depends on it), `VonMises.sample` (draws
 until all are accepted), the entropy of `Binomial` and `Multinomial` (a size is drawn from data), the
 variance of `StudentT`.
 """

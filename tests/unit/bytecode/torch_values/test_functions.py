@@ -53,6 +53,7 @@ FUNCTIONS = [
     "t = torch.empty(3, 4)\ntorch.mul(x, 2, out=t)\nt",
     "torch.mul(x, 2, out=x)\nx",
     "t = torch.empty(0)\ntorch.add(x, 1, out=t)\nt",
+    "t = torch.empty(0)\ntorch.mm(x, x.mT, out=t)\nt.shape[0], t.view(-1), t @ x",
     "a, n_ = torch.empty(3), torch.empty(3, dtype=torch.long)\ntorch.max(x, 1, out=(a, n_))\na, n_",
     "torch.cat([x, x], out=torch.empty(6, 4))",
     "torch.matmul(x, q), torch.mm(x, q), torch.mv(q, y), torch.dot(y, y), torch.outer(y, y), torch.inner(x, y)",

@@ -216,7 +216,8 @@ class _Passes:
             _stand_in(self.evaluator, name, output) if is_given else None
             for name, output, is_given in zip(names, self.tensors, given, strict=True)
         ]
-        part = self._record("backward", own)
+        gradients = dict(zip(map(id, self.tensors), own, strict=True))
+        part = self._record("backward", [gradients.get(id(o)) for o in self.outputs])
         found = [_node(result) for result in _results(part.result)]
         if any(node is not None for node in found[len(self.args) :]) or len(found) < len(self.args):
             unsupported(_CODE, f"{self.cls.__name__}.backward gives {len(found)} gradients")
