@@ -29,6 +29,7 @@ from minitorch2.graph.unbacked_views import UNBACKED_VIEWS
 from minitorch2.graph.user_kernels import NoSymbolsError, run_user_kernel, user_kernel
 from minitorch2.graph.wrapper_tensors import is_wrapper, with_parts
 from minitorch2.native.torch_internals import dispatch
+from minitorch2.native.torch_internals.dispatch import DisableTorchDispatch
 from minitorch2.native.torch_internals.gradients import is_wrapped_by_transform
 from minitorch2.native.torch_internals.operators import OpOverload as Operator
 
@@ -560,7 +561,7 @@ class _MetaCall:
 
 def become(fake: FakeTensor, other: FakeTensor) -> None:
     """Give a fake tensor the sizes and the memory of another one, as ``out=`` does."""
-    with torch._C._DisableTorchDispatch():
+    with DisableTorchDispatch():
         fake.data = other
     fake.meta = other.meta
 

@@ -30,7 +30,14 @@ from minitorch2.native.torch_internals.global_state import enter_autocast, exit_
 from minitorch2.native.torch_internals.gradients import write_grad_mode
 
 
-class GradModeVariable(ModeledVariable):
+class ModeVariable(ModeledVariable):
+    """A context manager that sets a mode; a function that it is called with runs inside of it."""
+
+    def call(self, evaluator: Evaluator, args: Arguments, kwargs: Keywords) -> VariableTracker:
+        return DecoratedVariable(self, args[0])
+
+
+class GradModeVariable(ModeVariable):
     """``torch.no_grad()``, ``torch.enable_grad()`` or ``torch.set_grad_enabled(mode)``.
 
     Attributes:
@@ -58,10 +65,6 @@ class GradModeVariable(ModeledVariable):
             self.previous = None
         return NONE
 
-    def call(self, evaluator: Evaluator, args: Arguments, kwargs: Keywords) -> VariableTracker:
-        """Decorate a function: it runs inside the mode."""
-        return DecoratedVariable(self, args[0])
-
     def get_attribute(self, evaluator: Evaluator, name: str) -> VariableTracker:
         if name in ("prev", "mode"):
             value = self.previous if name == "prev" else self.enabled
@@ -87,18 +90,16 @@ class GradModeVariable(ModeledVariable):
 class DecoratedVariable(FunctionVariable):
     """``torch.no_grad()(function)``."""
 
-    def __init__(
-        self, context: GradModeVariable | AutocastVariable, function: VariableTracker
-    ) -> None:
+    def __init__(self, context: ModeVariable, function: VariableTracker) -> None:
         super().__init__()
         self.context, self.function = context, function
 
     def call(self, evaluator: Evaluator, args: Arguments, kwargs: Keywords) -> VariableTracker:
-        self.context.py___enter__(evaluator)
+        self.context.call_method(evaluator, "__enter__", [], {})
         try:
             return self.function.call(evaluator, args, kwargs)
         finally:
-            self.context.py___exit__(evaluator)
+            self.context.call_method(evaluator, "__exit__", [], {})
 
     def reconstruct(self, residual: Residual) -> str:
         return f"{residual.name_for(self.context)}({residual.name_for(self.function)})"
@@ -145,7 +146,7 @@ def make_set_grad_enabled(evaluator: Evaluator, mode: VariableTracker) -> Variab
     return GradModeVariable(torch.set_grad_enabled, enabled, previous)
 
 
-class AutocastVariable(ModeledVariable):
+class AutocastVariable(ModeVariable):
     """``torch.autocast(device_type, dtype, enabled, cache_enabled)``."""
 
     def __init__(self, arguments: dict[str, Any], **options: Any) -> None:
@@ -169,10 +170,6 @@ class AutocastVariable(ModeledVariable):
         function = exit_autocast
         evaluator.capture.call_in_graph(evaluator, "call_function", function, [self.entered.pop()])
         return NONE
-
-    def call(self, evaluator: Evaluator, args: Arguments, kwargs: Keywords) -> VariableTracker:
-        """Decorate a function: it runs inside the mode."""
-        return DecoratedVariable(self, args[0])
 
     def reconstruct(self, residual: Residual) -> str:
         if self.source is not None and not self.entered:

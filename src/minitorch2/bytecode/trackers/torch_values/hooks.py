@@ -209,23 +209,23 @@ _keep_hooks_of_leaf("_backward_hooks")
 _keep_hooks_of_leaf("_post_accumulate_grad_hooks")
 
 
-def _is_leaf(tensor: TensorVariable, evaluator: Evaluator) -> bool:
-    return tensor.get_attribute(evaluator, "is_leaf").truth(evaluator)
-
-
-def _register_on_leaf(method: Any, evaluator: Evaluator, *args: VariableTracker) -> VariableTracker:
+def _register_on_leaf(
+    method: Any, tensor: TensorVariable, evaluator: Evaluator, hook: VariableTracker
+) -> VariableTracker | None:
+    """Set a hook by PyTorch's own Python; return None if the tensor is no leaf."""
+    if not tensor.get_attribute(evaluator, "is_leaf").truth(evaluator):
+        return None
     body = UserFunctionVariable(method, source=evaluator.capture.reference(method))
-    return body.call(evaluator, args, {})
+    return body.call(evaluator, [tensor, hook], {})
 
 
 def register_post_accumulate_grad_hook(
     tensor: TensorVariable, evaluator: Evaluator, hook: VariableTracker
 ) -> VariableTracker:
     """``leaf.register_post_accumulate_grad_hook(hook)``"""
-    if not _is_leaf(tensor, evaluator):
-        unsupported("operator-error", "a hook on accumulation for a tensor that is no leaf")
     method = torch.Tensor.register_post_accumulate_grad_hook
-    return _register_on_leaf(method, evaluator, tensor, hook)
+    made = _register_on_leaf(method, tensor, evaluator, hook)
+    return made or unsupported("operator-error", "a hook on accumulation for what is no leaf")
 
 
 def register_hook(
@@ -235,8 +235,9 @@ def register_hook(
 
     A leaf keeps its hooks in a dict, so no node is needed.
     """
-    if _is_leaf(tensor, evaluator):
-        return _register_on_leaf(torch.Tensor.register_hook, evaluator, tensor, hook)
+    on_leaf = _register_on_leaf(torch.Tensor.register_hook, tensor, evaluator, hook)
+    if on_leaf is not None:
+        return on_leaf
     capture, function = evaluator.capture, tensor.fake.grad_fn
     is_inner = capture.graph is not capture.root or not capture.frame.makes_leaves
     if is_inner or function is None or tensor.source is not None:
