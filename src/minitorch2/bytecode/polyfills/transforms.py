@@ -181,7 +181,7 @@ def _derived(
     their form, and how many of them are no auxiliary ones; `options` is told this number."""
     leaves, structure = tree_flatten(args)
     places = _places(argnums, args)
-    tensors = _Tensors(leaves, _flat_places(places))
+    tensors = _Tensors(leaves, pytree.tree_flatten(places)[0])
 
     def body(*values: torch.Tensor) -> tuple[list[torch.Tensor], Any]:
         results, form, count = _split(
@@ -319,10 +319,6 @@ def _places(argnums: Any, args: Any) -> Any:
     if type(argnums) is not tuple:
         refuse("argnums that are neither a number nor a tuple")
     return tuple([_places(number, args) for number in argnums])
-
-
-def _flat_places(places: Any) -> list[int]:
-    return tree_flatten(places)[0]
 
 
 def _like(places: Any, leaves: list[Any]) -> Any:

@@ -198,8 +198,7 @@ def make_autocast(
     values |= {name: value.as_constant() for name, value in kwargs.items()}
     if "device_type" not in values:
         raise_observed(TypeError, "autocast() missing 1 required argument: 'device_type'")
-    if not values["enabled"]:
-        values["enabled"] = False
+    values["enabled"] = bool(values["enabled"])
     if values["dtype"] is None and torch.amp.is_autocast_available(values["device_type"]):
         values["dtype"] = _default_dtype(evaluator, values["device_type"])
     return AutocastVariable(values)
