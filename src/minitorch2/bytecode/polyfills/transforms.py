@@ -181,7 +181,7 @@ def _derived(
     their form, and how many of them are no auxiliary ones; `options` is told this number."""
     leaves, structure = tree_flatten(args)
     places = _places(argnums, args)
-    tensors = _Tensors(leaves, pytree.tree_flatten(places)[0])
+    tensors = _Tensors(leaves, tree_flatten(places)[0])
 
     def body(*values: torch.Tensor) -> tuple[list[torch.Tensor], Any]:
         results, form, count = _split(
