@@ -18,6 +18,7 @@ made, and the computations that read it belong to the next graph::
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from types import CodeType
 from typing import Any, Final, NoReturn, TypeAlias
 
@@ -197,16 +198,15 @@ def hooks_of_leaf(leaf: TensorVariable, evaluator: Evaluator, name: str) -> Vari
     return evaluator.capture.wrap(getattr(real, name), AttributeSource(leaf.source, name))
 
 
-def _keep_hooks_of_leaf(name: str) -> None:
-    def write(leaf: TensorVariable, evaluator: Evaluator, value: VariableTracker) -> None:
-        evaluator.capture.side_effects.store_attribute(leaf, name, value)
-
-    ATTRIBUTE_SETTERS[name] = write
-    SPECIAL_ATTRIBUTES[name] = lambda leaf, evaluator: hooks_of_leaf(leaf, evaluator, name)
+def _set_hooks(
+    leaf: TensorVariable, evaluator: Evaluator, value: VariableTracker, name: str
+) -> None:
+    evaluator.capture.side_effects.store_attribute(leaf, name, value)
 
 
-_keep_hooks_of_leaf("_backward_hooks")
-_keep_hooks_of_leaf("_post_accumulate_grad_hooks")
+for _name in ("_backward_hooks", "_post_accumulate_grad_hooks"):
+    ATTRIBUTE_SETTERS[_name] = partial(_set_hooks, name=_name)
+    SPECIAL_ATTRIBUTES[_name] = partial(hooks_of_leaf, name=_name)
 
 
 def _register_on_leaf(
@@ -235,8 +235,7 @@ def register_hook(
 
     A leaf keeps its hooks in a dict, so no node is needed.
     """
-    on_leaf = _register_on_leaf(torch.Tensor.register_hook, tensor, evaluator, hook)
-    if on_leaf is not None:
+    if on_leaf := _register_on_leaf(torch.Tensor.register_hook, tensor, evaluator, hook):
         return on_leaf
     capture, function = evaluator.capture, tensor.fake.grad_fn
     is_inner = capture.graph is not capture.root or not capture.frame.makes_leaves

@@ -189,9 +189,8 @@ class ModuleVariable(ObjectVariable):
     def _has_hooks(self, evaluator: Evaluator) -> bool:
         """Return whether the module has hooks now, the captured code's own among them."""
         dicts = {hook: self._changed_dict(evaluator, hook) for hook in HOOKS}
-        attributes = self.instance_dict()
         return bool(hooks_of_all_modules()) or any(
-            bool(attributes.get(hook) if entries is None else entries.entries)
+            bool(self.instance_dict().get(hook) if entries is None else entries.entries)
             for hook, entries in dicts.items()
         )
 

@@ -397,12 +397,6 @@ def _within(
     return NONE
 
 
-@handles(torch.set_default_device)
-def global_setting(evaluator: Evaluator, *args: Any, **kwargs: Any) -> VariableTracker:
-    """Break the graph at settings of the process that operators depend on."""
-    return unsupported("torch-context", "a global setting of PyTorch is changed")
-
-
 @handles(torch.sym_int, torch.sym_float)
 def symbolic_number(evaluator: Evaluator, value: VariableTracker) -> VariableTracker:
     """``torch.sym_int`` and its like return numbers as they are."""
