@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import types
+from collections.abc import Callable
 from typing import Any, Final
 
 import torch
@@ -29,6 +30,7 @@ from minitorch2.bytecode.trackers.base import VariableTracker
 from minitorch2.bytecode.trackers.descriptors import BuiltinMethodVariable, is_trusted
 from minitorch2.bytecode.trackers.get_attr import BoundMethodVariable, GetAttrVariable
 from minitorch2.bytecode.trackers.interfaces import Capture
+from minitorch2.bytecode.trackers.known import KnownObjectVariable
 from minitorch2.bytecode.trackers.python_values.builtin import BUILTINS, PURE, BuiltinVariable
 from minitorch2.bytecode.trackers.python_values.cell import CellVariable
 from minitorch2.bytecode.trackers.python_values.classes import ClassVariable, PolyfillClassVariable
@@ -218,12 +220,17 @@ def wrap_descriptor(capture: Capture, value: Any, source: Source) -> VariableTra
     return method
 
 
-def wrap_attribute(
-    capture: Capture, value: types.GetSetDescriptorType, source: Source
-) -> VariableTracker:
-    """Return the tracker of a class's attribute that C code computes: ``torch.Tensor.shape``."""
-    guards = identity_guards(capture, value, source)
-    return AttributeVariable(value, source=source, guards=guards)
+def _wrapping(cls: type[KnownObjectVariable]) -> Callable[..., VariableTracker]:
+    """Return a function that makes trackers of a class for objects known by their identity."""
+
+    def wrap(capture: Capture, value: Any, source: Source) -> VariableTracker:
+        return cls(value, source=source, guards=identity_guards(capture, value, source))
+
+    return wrap
+
+
+wrap_attribute: Final = _wrapping(AttributeVariable)
+wrap_python_module: Final = _wrapping(PythonModuleVariable)
 
 
 def wrap_accessor(
@@ -310,11 +317,3 @@ def wrap_cell(capture: Capture, value: types.CellType, source: Source) -> CellVa
     contents = AttributeSource(source, "cell_contents")
     cell: CellVariable = capture.outer_cell(str(source), value, source, contents)
     return cell
-
-
-def wrap_python_module(
-    capture: Capture, value: types.ModuleType, source: Source
-) -> VariableTracker:
-    """Return the tracker of a module of Python."""
-    guards = identity_guards(capture, value, source)
-    return PythonModuleVariable(value, source=source, guards=guards)

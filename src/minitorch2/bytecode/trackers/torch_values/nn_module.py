@@ -93,10 +93,7 @@ class HookNumberVariable(VariableTracker):
         return residual.bind(f"{residual.reference(next_hook_number)}()", "number")
 
 
-@handles(next_hook_number)
-def take_number(evaluator: Evaluator) -> VariableTracker:
-    """Return the number of a new hook."""
-    return HookNumberVariable()
+handles(next_hook_number)(lambda evaluator: HookNumberVariable())
 
 
 class ModuleVariable(ObjectVariable):
