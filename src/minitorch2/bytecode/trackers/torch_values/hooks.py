@@ -231,10 +231,7 @@ def register_post_accumulate_grad_hook(
 def register_hook(
     tensor: TensorVariable, evaluator: Evaluator, hook: VariableTracker
 ) -> VariableTracker:
-    """``tensor.register_hook(hook)``: a node sets the hook, which is a graph.
-
-    A leaf keeps its hooks in a dict, so no node is needed.
-    """
+    """``tensor.register_hook(hook)``: a leaf keeps it in a dict; elsewhere a node sets a graph."""
     if on_leaf := _register_on_leaf(torch.Tensor.register_hook, tensor, evaluator, hook):
         return on_leaf
     capture, function = evaluator.capture, tensor.fake.grad_fn
