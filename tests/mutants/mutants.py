@@ -57,7 +57,7 @@ from minitorch2.graph.patterns import apply
 from minitorch2.graph.scope import Scope, is_name
 from minitorch2.graph.symbols.sym_node import SymNode
 from minitorch2.lazy import barrier, defer, program, record, step
-from minitorch2.loopir import fusion, fusion_region, memory_plan
+from minitorch2.loopir import fusion, fusion_region, lower_graph, memory_plan
 from minitorch2.loopir.handlers.interpreter import ELEMENTWISE_RULES
 from minitorch2.loopir.lowering import combine, creation
 from minitorch2.native.kernel_library import vecmath  # noqa: F401 - fills the library
@@ -403,8 +403,15 @@ MUTANTS = (
         "wrapper",
         "what a kernel of the user's has written in place is given to another result",
         Edit(Memory._reused, "call.given_away().values()", "()"),
-        test_rare_parts.test_launches_of_triton_kernels_are_eagers,
-        examples=10,
+        test_rare_parts.test_operators_that_write_are_eagers,
+        examples=60,
+    ),
+    Mutant(
+        "loopir",
+        "equal values that an operator of the user's writes are one tensor",
+        Edit(lower_graph._GraphLowering._is_owned, "reader.args.count(argument) > 1", "False"),
+        test_rare_parts.test_operators_that_write_are_eagers,
+        examples=400,
     ),
     Mutant(
         "graph cache",

@@ -1,5 +1,5 @@
 """What a program has that few have: parts that TorchScript made, kernels of its own, odd names,
-classes that die, sizes and graphs that grow.
+classes that die, sizes and graphs that grow, operators that write.
 
 Each test draws small cases of one promise, as those of `test_surroundings` do.
 """
@@ -252,3 +252,77 @@ def test_launches_of_triton_kernels_are_eagers(size: int, block: int, backend: s
         found = minitorch2.compile(program, backend=backend, fullgraph=True)(x)
     torch.testing.assert_close(found, program(x))
     assert log.counts["graphs"] == 1
+
+
+# Operators of the user's that write ---------------------------------------------------------------
+
+
+@torch.library.custom_op("minitorch2_tests_rare::shift", mutates_args={"x"})
+def shift(x: torch.Tensor, by: float) -> None:
+    """Write to one tensor."""
+    x += by
+
+
+@torch.library.custom_op("minitorch2_tests_rare::both", mutates_args={"x", "y"})
+def both(x: torch.Tensor, by: float, y: torch.Tensor) -> torch.Tensor:
+    """Write to two tensors, and give a third."""
+    x.add_(by)
+    y.mul_(by)
+    return x + y
+
+
+@both.register_fake
+def _(x: torch.Tensor, by: float, y: torch.Tensor) -> torch.Tensor:
+    return torch.empty_like(x)
+
+
+@torch.library.custom_op("minitorch2_tests_rare::every", mutates_args={"xs"})
+def every(xs: list[torch.Tensor], by: float) -> None:
+    """Write to the tensors of a list."""
+    for x in xs:
+        x.add_(by)
+
+
+def appended(values: list[torch.Tensor], value: torch.Tensor) -> None:
+    """One more value."""
+    values.append(value)
+
+
+CALLS: Final[dict[str, Callable[[list[torch.Tensor], torch.Tensor, torch.Tensor], None]]] = {
+    "shift": lambda v, x, y: shift(x, 1.5),
+    "shift a part": lambda v, x, y: shift(x[:, 1:], 1.0),
+    "shift the transposed": lambda v, x, y: shift(x.t(), 0.5),
+    "both": lambda v, x, y: appended(v, both(x, 2.0, y)),
+    "every": lambda v, x, y: every([x, y], 1.0),
+    "twice": lambda v, x, y: appended(v, x * 2),
+    "sine": lambda v, x, y: appended(v, x.sin()),
+    "sum": lambda v, x, y: appended(v, x.sum(0, keepdim=True) + y),
+    "zeros": lambda v, x, y: appended(v, torch.zeros_like(x)),
+    "copy": lambda v, x, y: appended(v, x.clone()),
+    "product": lambda v, x, y: appended(v, x @ y),
+    "view": lambda v, x, y: appended(v, x.view(-1).view(4, 4)),
+    "add": lambda v, x, y: appended(v, x.add_(y)),
+}
+PLACES = st.integers(0, 6)
+
+
+@PATIENT
+@given(
+    st.lists(st.tuples(st.sampled_from(sorted(CALLS)), PLACES, PLACES), min_size=2, max_size=9),
+    PLACES,
+)
+def test_operators_that_write_are_eagers(steps: list[tuple[str, int, int]], last: int) -> None:
+    def program(a: torch.Tensor, b: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        values = [a * 1, b * 1]
+        for name, i, j in steps:  # mostly the newest value, so that others die
+            CALLS[name](values, values[-1 - i % 2], values[j % len(values)])
+        return values[-1] * 2, values[last % len(values)] + 1
+
+    inputs = torch.linspace(-1, 2, 32).view(2, 4, 4)
+    with config.patch(suppress_errors=False):
+        try:
+            expected = program(*inputs.clone())
+        except RuntimeError:  # both arguments are one tensor
+            return
+        found = minitorch2.compile(program)(*inputs.clone())
+    torch.testing.assert_close(found, expected, rtol=1e-3, atol=1e-3)
