@@ -32,9 +32,9 @@ demo: $(READY)  ## a pretrained encoder and a GPT, eagerly and compiled (ARGS="-
 test: $(READY)  ## all tests, the pages' code blocks included (ARGS="-k fusion")
 	OMP_NUM_THREADS=1 $(RUN) pytest -n 2 --dist loadfile $(ARGS)
 
-quick: $(READY)  ## the first case of each test that is not slow, in some minutes
+quick: $(READY)  ## of each file the first tests, about two minutes in all
 	OMP_NUM_THREADS=1 HYPOTHESIS_PROFILE=quick $(RUN) pytest -n 2 --dist loadfile -q \
-	    --first-cases -m "not slow" tests/unit tests/golden $(ARGS)
+	    --first-cases --seconds-a-file 0.1 -m "not slow" tests/unit tests/golden $(ARGS)
 
 nets: $(READY)  ## random programs against eager, on two cores (ARGS="--minutes 5 --only caches")
 	$(RUN) tests.nets $(ARGS)

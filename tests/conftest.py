@@ -3,8 +3,11 @@
 import importlib.util
 import os
 import tempfile
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterator
+from math import inf
 from pathlib import Path
+from time import perf_counter
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -44,6 +47,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--first-cases", action="store_true", help="of each parametrized test only the first case"
     )
+    parser.addoption(
+        "--seconds-a-file", type=float, default=inf, help="skip the rest of a file's tests then"
+    )
 
 
 @pytest.fixture
@@ -72,6 +78,21 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if marked and not _has_cuda():
         for item in marked:
             item.add_marker(pytest.mark.skip(reason="needs a CUDA device"))
+
+
+_SECONDS: Counter[Path] = Counter()
+"""How long the tests of each file have run."""
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    """Measure a test; the first test of a file always runs."""
+    if _SECONDS[item.path] > item.config.getoption("--seconds-a-file"):
+        item.add_marker(pytest.mark.skip(reason="the time of this file is over"))
+    begin = perf_counter()
+    done = yield
+    _SECONDS[item.path] += perf_counter() - begin
+    return done
 
 
 def _has_cuda() -> bool:

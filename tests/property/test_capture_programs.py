@@ -8,13 +8,13 @@ import minitorch2
 from minitorch2 import config
 from minitorch2.testing.programs import programs
 
-IS_DEEP = os.environ.get("HYPOTHESIS_PROFILE", "default") != "default"
+IS_DEEP = os.environ.get("HYPOTHESIS_PROFILE", "default") not in ("default", "quick")
 UNHURRIED = [HealthCheck.too_slow, HealthCheck.data_too_large]
 
 
 def patient(examples):
     """Of these there are more than of other examples: each is small, and the space is large."""
-    count = 10 * examples if IS_DEEP else examples
+    count = 20 * examples if IS_DEEP else examples
     return settings(max_examples=count, suppress_health_check=UNHURRIED)
 
 
@@ -22,7 +22,7 @@ def capture(function):
     return minitorch2.compile(function, backend="eager")
 
 
-@patient(1000)
+@patient(500)
 @given(programs())
 def test_captured_programs_match_cpython(program):
     with config.patch(suppress_errors=False):
