@@ -1,4 +1,4 @@
-"""`python -m minitorch2 doctor`: installed packages, backends that work, and replacements."""
+"""`python -m minitorch2 doctor`: packages, backends, private things of others, and replacements."""
 
 import argparse
 import os
@@ -6,6 +6,8 @@ import platform
 from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
+
+from minitorch2.native.table import rows
 
 REQUIRED = ("torch", "sympy", "numba", "llvmlite", "numpy", "platformdirs")
 OPTIONAL = {
@@ -43,8 +45,17 @@ def findings() -> tuple[list[str], bool]:
         for package, instead in OPTIONAL.items()
     ]
     lines += ["", "backends:"]
-    lines += ["  torch is missing: none"] if missing else _backends()
-    return lines, not missing
+    if missing:
+        return [*lines, "  torch is missing: none"], False
+    private, works = _private_things()
+    return [*lines, *_backends(), "", "inside other packages:", *private], works
+
+
+def _private_things() -> tuple[list[str], bool]:
+    """Return a line for each row of the native floor's table, and whether the needed ones work."""
+    found = [(row, row.missing()) for row in rows()]
+    lines = [f"  {row.of:9} {row.thing}: {row.verdict(cause)}" for row, cause in found]
+    return lines, not any(row.needed and cause is not None for row, cause in found)
 
 
 def _backends() -> list[str]:
@@ -64,7 +75,7 @@ def _backends() -> list[str]:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Print the report; the status is 1 if a required package is missing."""
+    """Print the report; the status is 1 if something that is needed is missing."""
     argparse.ArgumentParser(prog="python -m minitorch2 doctor", description=__doc__).parse_args(
         arguments
     )

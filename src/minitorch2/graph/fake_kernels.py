@@ -15,8 +15,7 @@ from torch import Tensor
 from minitorch2.graph import random_operators
 from minitorch2.graph.fake_reductions import FAKE_REDUCTIONS, plain_batch_norm
 from minitorch2.graph.symbols.unbacked import is_dense
-from minitorch2.native.torch_internals.meta_rules import suggest_memory_format
-from minitorch2.native.torch_internals.operators import OpOverload
+from minitorch2.native.torch_internals.operators import OpOverload, suggest_memory_format
 
 aten = torch.ops.aten
 _CHANNELS_LAST: Final = torch.channels_last

@@ -16,8 +16,8 @@ import torch
 
 from minitorch2.graph.symbols.expression import SYMBOLIC, expr_of
 from minitorch2.graph.symbols.unbacked import is_dense
-from minitorch2.native.torch_internals.meta_rules import elementwise_strides
 from minitorch2.native.torch_internals.operators import OpOverload as Operator
+from minitorch2.native.torch_internals.operators import elementwise_strides
 
 
 @cache

@@ -13,8 +13,7 @@ from typing import Any
 
 from minitorch2.graph.symbols.ranges import Range
 from minitorch2.graph.symbols.unbacked import UnbackedSymbols
-from minitorch2.native.torch_internals.custom_operators import FAKE_KERNELS, set_fake_context
-from minitorch2.native.torch_internals.operators import OpOverload
+from minitorch2.native.torch_internals.operators import FAKE_KERNELS, OpOverload, set_fake_context
 
 
 def user_kernel(func: OpOverload) -> Callable[..., Any] | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import torch
 
 from minitorch2.autograd.decompositions.registry import register_decomposition
-from minitorch2.native.torch_internals.decomposition_table import DECOMPOSITION_TABLE
+from minitorch2.native.torch_internals.operators import DECOMPOSITION_TABLE
 
 aten = torch.ops.aten
 

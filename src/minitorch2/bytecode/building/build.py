@@ -125,8 +125,8 @@ from minitorch2.bytecode.trackers.torch_values.torch_function import is_torch_fu
 from minitorch2.graph.kernel_launch import is_triton_kernel
 from minitorch2.marks import controls
 from minitorch2.native.cpython.library import CachedFunction
-from minitorch2.native.torch_internals.custom_operators import CustomOpDef
 from minitorch2.native.torch_internals.modes import DeviceContext
+from minitorch2.native.torch_internals.operators import CustomOpDef
 
 RULES: Final = (
     builtin_rules,

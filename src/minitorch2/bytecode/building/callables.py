@@ -65,7 +65,7 @@ from minitorch2.bytecode.trackers.torch_values.triton_operator import (
     is_triton_operator,
     triton_operator_of,
 )
-from minitorch2.native.torch_internals.custom_operators import CustomOpDef
+from minitorch2.native.torch_internals.operators import CustomOpDef
 
 UNCOMPILED: Final = TORCH + "_compile.py"
 

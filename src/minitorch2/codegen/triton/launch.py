@@ -23,8 +23,6 @@ from typing import Any
 import torch
 import triton
 import triton.language as tl
-from triton.backends.compiler import GPUTarget
-from triton.compiler import ASTSource
 
 from minitorch2 import cache as disk
 from minitorch2 import config, stages
@@ -34,6 +32,7 @@ from minitorch2.codegen.triton.values import TRITON_POINTERS
 from minitorch2.foundation.generated_code import execute
 from minitorch2.native.memory import bytes_at
 from minitorch2.native.triton_internals import driver
+from minitorch2.native.triton_internals.compiler import ASTSource, GPUTarget
 from minitorch2.native.triton_internals.driver import ALIGNMENT, Binary, LaunchState
 
 JitFunction = Any  # triton.JITFunction or InterpretedFunction, which have no types

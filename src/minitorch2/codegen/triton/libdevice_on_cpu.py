@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 import torch
 import triton.language as tl
-from triton.runtime.interpreter import TensorHandle
+
+from minitorch2.native.triton_internals.interpreter import TensorHandle
 
 Block = Any  # tl.tensor, which has no types
 

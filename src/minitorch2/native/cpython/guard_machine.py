@@ -150,7 +150,7 @@ _DOC = "guard(*arguments) -> bool\n\nWhether a compiled entry may be used for th
 
 
 @cache
-def _method() -> MethodDef:
+def guard_method() -> MethodDef:
     """Return the method of all guards; UnsupportedPythonError if the interpreter is unknown."""
     check_interpreter()
     return new_method("guard", compile_ir(_machine_text(), "guard"), _DOC)
@@ -191,7 +191,7 @@ def make_guard(
 
     The function raises an exception of a load or check that is not among `PATH_ERRORS`.
     """
-    return bind(_method(), (program, namespace, builtins, tuple(kept), *cells))
+    return bind(guard_method(), (program, namespace, builtins, tuple(kept), *cells))
 
 
 class ProgramWriter:

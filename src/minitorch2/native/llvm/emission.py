@@ -83,6 +83,11 @@ def without_lock(name: str) -> Callable[..., Any]:
     return function
 
 
+def functions_without_lock() -> list[Callable[..., Any]]:
+    """Return the functions that threads call without llvmlite's lock."""
+    return [without_lock(name) for name in (_PIPELINE, _EMISSION)]
+
+
 def in_thread(work: Callable[[], T]) -> Future[T]:
     """Start work that does not need Python's lock in a thread; with one core, do it at once.
 

@@ -72,7 +72,7 @@ class _Interface:
 
 
 @cache
-def _interface() -> _Interface | None:
+def interface_of_torch() -> _Interface | None:
     """Return PyTorch's interface; None if anything about it is unfamiliar."""
     try:
         library = ctypes.CDLL(torch._C.__file__)
@@ -114,7 +114,7 @@ def _python_empty(
 
 @cache
 def _load(symbol: str) -> int:
-    interface = _interface()
+    interface = interface_of_torch()
     builtin.link_python(*_PYTHON, *_PYTHON_TYPES)
     for name, address in (interface.functions if interface else {}).items():
         llvm.add_symbol(name, address)
@@ -231,7 +231,7 @@ def _build_empty(
 
 empty_cpu = empty_gpu = (
     builtin.make_builtin("empty", _load("minitorch2_empty"), _python_empty)
-    if _interface() is not None
+    if interface_of_torch() is not None
     else _python_empty
 )
 """`empty_cpu(size, stride, dtype)`: a tensor on the CPU whose memory is not filled;

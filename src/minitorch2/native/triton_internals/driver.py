@@ -71,7 +71,7 @@ class Binary:
 
 
 @cache
-def _library() -> Any:
+def cuda_driver() -> Any:
     """Return the CUDA driver.
 
     Raises:
@@ -87,7 +87,7 @@ def _library() -> Any:
 def _check(status: int, what: str) -> None:
     if status:
         text = ctypes.c_char_p()
-        _library().cuGetErrorString(status, ctypes.byref(text))
+        cuda_driver().cuGetErrorString(status, ctypes.byref(text))
         reason = (text.value or b"unknown").decode()
         raise BackendError(f"{what}: {reason} (CUDA error {status})", code="cuda-error")
 
@@ -95,7 +95,7 @@ def _check(status: int, what: str) -> None:
 def use_device(device: int) -> None:
     """Let this thread launch on a device that PyTorch has in use."""
     handle, context = ctypes.c_int(), ctypes.c_void_p()
-    driver = _library()
+    driver = cuda_driver()
     _check(driver.cuInit(0), "cuInit")
     _check(driver.cuDeviceGet(ctypes.byref(handle), device), "cuDeviceGet")
     _check(driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), handle), "cuDevicePrimaryCtx")
@@ -105,7 +105,7 @@ def use_device(device: int) -> None:
 def load_binary(binary: Binary, device: int) -> int:
     """Put a kernel's code on a device; its CUfunction, for as long as the process lives."""
     use_device(device)
-    driver, module, function = _library(), ctypes.c_void_p(), ctypes.c_void_p()
+    driver, module, function = cuda_driver(), ctypes.c_void_p(), ctypes.c_void_p()
     _check(driver.cuModuleLoadData(ctypes.byref(module), binary.cubin), f"load {binary.entry}")
     found = driver.cuModuleGetFunction(ctypes.byref(function), module, binary.entry.encode())
     _check(found, f"find {binary.entry}")
@@ -144,7 +144,7 @@ def make_gpu_launcher(name: str, state: LaunchState) -> Callable[..., None]:
 def _body() -> int:
     """Return the address of `launch`, linked with this interpreter and the CUDA driver."""
     builtin.link_python(*_PYTHON_FUNCTIONS, *_PYTHON_OBJECTS)
-    launch = ctypes.cast(_library().cuLaunchKernel, ctypes.c_void_p).value
+    launch = ctypes.cast(cuda_driver().cuLaunchKernel, ctypes.c_void_p).value
     llvm.add_symbol("cuLaunchKernel", launch)
     llvm.add_symbol(tensors.WORD_OF, tensors.word_of())
     return builtin.load_cached("minitorch2_gpu_launch", "gpu launcher", build_module)

@@ -19,8 +19,12 @@ from minitorch2.bytecode.trackers.interfaces import Evaluator
 from minitorch2.bytecode.trackers.known import KnownObjectVariable
 from minitorch2.bytecode.trackers.python_values.classes import ClassVariable
 from minitorch2.bytecode.trackers.torch_values.torch_function import HANDLERS
-from minitorch2.native.torch_internals.custom_operators import CUSTOM_OPERATORS, CustomOpDef
-from minitorch2.native.torch_internals.operators import OpOverload, OpOverloadPacket
+from minitorch2.native.torch_internals.operators import (
+    CUSTOM_OPERATORS,
+    CustomOpDef,
+    OpOverload,
+    OpOverloadPacket,
+)
 
 
 def is_triton_operator(definition: CustomOpDef) -> bool:

@@ -1,0 +1,5 @@
+"""Triton's interpreter, which runs kernels in Python."""
+
+from triton.runtime import interpreter
+
+TensorHandle = interpreter.TensorHandle
