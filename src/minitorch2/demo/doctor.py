@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 
-from minitorch2.native.table import rows
+from minitorch2.native.table import TABLE
 
 REQUIRED = ("torch", "sympy", "numba", "llvmlite", "numpy", "platformdirs")
 OPTIONAL = {
@@ -53,7 +53,7 @@ def findings() -> tuple[list[str], bool]:
 
 def _private_things() -> tuple[list[str], bool]:
     """Return a line for each row of the native floor's table, and whether the needed ones work."""
-    found = [(row, row.missing()) for row in rows()]
+    found = [(row, row.missing()) for row in TABLE]
     lines = [f"  {row.of:9} {row.thing}: {row.verdict(cause)}" for row, cause in found]
     return lines, not any(row.needed and cause is not None for row, cause in found)
 

@@ -23,21 +23,16 @@ from minitorch2.graph.fake_tensor import (
     FakeConverter,
     FakeMode,
     FakeTensor,
-    fake_like,
     same_storage,
     to_fake,
 )
 from minitorch2.graph.graph import Graph
 from minitorch2.graph.graph_module import GraphModule
-from minitorch2.graph.node import Argument, Node, SourceLine, Target, map_nodes, nodes_in
-from minitorch2.graph.printer import print_python
-from minitorch2.graph.symbols import Expr, ShapeEnv, expr_of, free_symbols
-from minitorch2.graph.tabular import format_tabular
+from minitorch2.graph.node import Node, SourceLine, map_nodes
+from minitorch2.graph.symbols import ShapeEnv, expr_of, free_symbols
 
 __all__ = [
-    "Argument",
     "DataDependentError",
-    "Expr",
     "FakeConverter",
     "FakeMode",
     "FakeTensor",
@@ -46,16 +41,11 @@ __all__ = [
     "Node",
     "ShapeEnv",
     "SourceLine",
-    "Target",
     "canonical_text",
     "expr_of",
-    "format_tabular",
-    "fake_like",
     "free_symbols",
     "graph_hash",
     "map_nodes",
-    "nodes_in",
-    "print_python",
     "same_storage",
     "to_fake",
 ]

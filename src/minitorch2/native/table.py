@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import tomllib
 from dataclasses import dataclass
-from functools import cache
 from importlib import import_module
 from importlib.resources import files
-from typing import Any
+from typing import Any, Final
 
 
 @dataclass(frozen=True)
@@ -19,7 +18,7 @@ class Row:
 
     Attributes:
         thing: its name.
-        of: the project that it belongs to; `versions_seen` has those that it was seen in.
+        of: the project that it belongs to; `VERSIONS_SEEN` has those that it was seen in.
         needed_by: the part of minitorch2 that uses it.
         probe: a module of this floor, perhaps with `:name` of a constant that is true or of a
             function that gives such a value. Without the thing an error is raised instead.
@@ -51,16 +50,8 @@ class Row:
         return "ok" if cause is None else f"{word}: {self.without} ({cause})"
 
 
-@cache
-def _data() -> dict[str, Any]:
-    return tomllib.loads(files(__package__).joinpath("table.toml").read_text(encoding="utf-8"))
-
-
-def rows() -> list[Row]:
-    """Return the rows, those of one project side by side."""
-    return [Row(**row) for row in _data()["row"]]
-
-
-def versions_seen() -> dict[str, list[str]]:
-    """Return the minor versions of each project in which its things were seen, in order."""
-    return dict(_data()["seen"])
+_DATA: Final = tomllib.loads(files(__package__).joinpath("table.toml").read_text(encoding="utf-8"))
+TABLE: Final = [Row(**row) for row in _DATA["row"]]
+"""The rows, those of one project side by side."""
+VERSIONS_SEEN: Final[dict[str, list[str]]] = _DATA["seen"]
+"""The minor versions of each project in which its things were seen, in order."""

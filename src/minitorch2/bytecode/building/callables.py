@@ -10,6 +10,7 @@ from typing import Any, Final
 import torch
 
 from minitorch2.bytecode.building.guarding import (
+    by_identity,
     class_guards,
     guarded,
     identity_guards,
@@ -172,18 +173,11 @@ def wrap_custom_operator(capture: Capture, value: CustomOpDef, source: Source) -
     return capture.wrap(overload, capture.reference(overload))
 
 
-def wrap_triton_kernel(capture: Capture, value: object, source: Source) -> VariableTracker:
-    """Return the tracker of a kernel of Triton: launching it is a node of the graph."""
-    return TritonKernelVariable(
-        value, source=source, guards=identity_guards(capture, value, source)
-    )
-
-
-def wrap_triton_object(capture: Capture, value: object, source: Source) -> VariableTracker:
-    """Return the tracker of an object of Triton's language, such as a data type."""
-    return TritonObjectVariable(
-        value, source=source, guards=identity_guards(capture, value, source)
-    )
+wrap_triton_kernel = by_identity(TritonKernelVariable)  # to launch it is a node of the graph
+wrap_triton_object = by_identity(TritonObjectVariable)  # such as a data type
+wrap_plain_builtin = by_identity(BuiltinVariable)  # a function that Cython compiled
+wrap_attribute = by_identity(AttributeVariable)  # such as `torch.Tensor.shape`
+wrap_python_module = by_identity(PythonModuleVariable)
 
 
 def wrap_builtin(
@@ -220,19 +214,6 @@ def wrap_descriptor(capture: Capture, value: Any, source: Source) -> VariableTra
     return method
 
 
-def _wrapping(cls: type[KnownObjectVariable]) -> Callable[..., VariableTracker]:
-    """Return a function that makes trackers of a class for objects known by their identity."""
-
-    def wrap(capture: Capture, value: Any, source: Source) -> VariableTracker:
-        return cls(value, source=source, guards=identity_guards(capture, value, source))
-
-    return wrap
-
-
-wrap_attribute: Final = _wrapping(AttributeVariable)
-wrap_python_module: Final = _wrapping(PythonModuleVariable)
-
-
 def wrap_accessor(
     capture: Capture, value: types.MethodWrapperType, source: Source
 ) -> VariableTracker:
@@ -242,11 +223,6 @@ def wrap_accessor(
         return AccessorVariable(value, source=source)
     owner = capture.wrap(value.__self__, AttributeSource(source, "__self__"))
     return GetAttrVariable(owner, value.__name__)
-
-
-def wrap_plain_builtin(capture: Capture, value: Any, source: Source) -> VariableTracker:
-    """Return the tracker of a function that Cython compiled."""
-    return BuiltinVariable(value, source=source, guards=identity_guards(capture, value, source))
 
 
 _DISPATCHING: Final = (

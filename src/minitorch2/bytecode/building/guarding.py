@@ -49,3 +49,12 @@ def type_guards(capture: Capture, value: object, source: Source) -> list[Guard]:
     if source.is_fixed:
         return []
     return [TypeMatch(source, type(value), user_line=capture.line)]
+
+
+def by_identity(tracker: Callable[..., VariableTracker]) -> Builder:
+    """Return the rule for objects each of which is known as itself: `tracker` stands for it."""
+
+    def wrap(capture: Capture, value: Any, source: Source) -> VariableTracker:
+        return tracker(value, source=source, guards=identity_guards(capture, value, source))
+
+    return wrap

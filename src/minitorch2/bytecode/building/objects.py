@@ -13,6 +13,7 @@ import torch
 
 from minitorch2.bytecode.building.containers import elements_of, entries_of, key_guards
 from minitorch2.bytecode.building.guarding import (
+    by_identity,
     class_guards,
     guarded,
     identity_guards,
@@ -165,9 +166,7 @@ def wrap_numpy_generator(capture: Capture, value: Any, source: Source) -> Variab
     return NumpyGeneratorVariable(type(value), value, None, capture, source=source, guards=guards)
 
 
-def wrap_ufunc(capture: Capture, value: Any, source: Source) -> VariableTracker:
-    """Return the tracker of a universal function of NumPy."""
-    return UfuncVariable(value, source=source, guards=identity_guards(capture, value, source))
+wrap_ufunc = by_identity(UfuncVariable)  # a universal function of NumPy
 
 
 def wrap_numpy_function(capture: Capture, value: Any, source: Source) -> VariableTracker:

@@ -13,6 +13,7 @@ from types import FrameType
 from typing import Any
 
 from minitorch2.bytecode.frames.callers import user_frames
+from minitorch2.bytecode.polyfills.warning import matches
 
 Namespace = dict[str, Any]
 
@@ -53,16 +54,10 @@ def action_of(
         The action, or None if it depends on the place that is not known.
     """
     for action, message, kind, place, number in warnings.filters:
-        if not issubclass(category, kind) or not _matches(message, text):
+        if not issubclass(category, kind) or not matches(message, text):
             continue
         if module is None and (place is not None or number):
             return None
-        if module is None or (_matches(place, module) and number in (0, line)):
+        if module is None or (matches(place, module) and number in (0, line)):
             return action
     return warnings.defaultaction  # type: ignore[attr-defined,no-any-return]
-
-
-def _matches(pattern: Any, text: str) -> bool:
-    if pattern is None or isinstance(pattern, str):
-        return pattern is None or pattern == text
-    return pattern.match(text) is not None

@@ -33,13 +33,14 @@ def warn_explicit(
 
 def _action(text: str, category: type[Warning], module: str, lineno: int) -> str:
     for action, pattern, kind, place, line in _WARNINGS.filters:
-        is_it = issubclass(category, kind) and _matches(pattern, text)
-        if is_it and _matches(place, module) and line in (0, lineno):
+        is_it = issubclass(category, kind) and matches(pattern, text)
+        if is_it and matches(place, module) and line in (0, lineno):
             return str(action)
     return str(_WARNINGS.defaultaction)
 
 
-def _matches(pattern: Any, text: str) -> bool:
+def matches(pattern: Any, text: str) -> bool:
+    """Return whether a text fits a pattern of the warnings' filters."""
     if pattern is None or isinstance(pattern, str):
         return pattern is None or pattern == text
     return pattern.match(text) is not None

@@ -7,7 +7,7 @@ from collections.abc import Hashable
 from typing import Any, Final
 
 from minitorch2.bytecode.trackers.base import Arguments, Keywords, VariableTracker
-from minitorch2.bytecode.trackers.interfaces import Evaluator
+from minitorch2.bytecode.trackers.interfaces import Evaluator, Residual
 from minitorch2.bytecode.trackers.observed import raise_as_observed
 
 
@@ -33,6 +33,9 @@ class KnownObjectVariable(VariableTracker):
 
     def truth(self, evaluator: Evaluator) -> bool:
         return True
+
+    def rebuild(self, residual: Residual) -> str:
+        return residual.reference(self.value)
 
     def call_method(
         self, evaluator: Evaluator, name: str, args: Arguments, kwargs: Keywords

@@ -21,23 +21,19 @@ from minitorch2.bytecode.trackers.python_values.containers import (
 
 # Building ----------------------------------------------------------------------------------------
 
-
-@handles("BUILD_TUPLE")
-def build_tuple(evaluator: Evaluator, instruction: Instruction) -> None:
-    """``items... -> (items...)``"""
-    evaluator.push(TupleVariable(evaluator.popn(instruction.argval)))
-
-
-@handles("BUILD_LIST")
-def build_list(evaluator: Evaluator, instruction: Instruction) -> None:
-    """``items... -> [items...]``"""
-    evaluator.push(ListVariable(evaluator.popn(instruction.argval)))
+BUILD = {
+    "BUILD_TUPLE": TupleVariable,
+    "BUILD_LIST": ListVariable,
+    "BUILD_SET": SetVariable,
+    "BUILD_SLICE": SliceVariable,
+}
+"""What each instruction makes of the top ``argval`` items of the stack."""
 
 
-@handles("BUILD_SET")
-def build_set(evaluator: Evaluator, instruction: Instruction) -> None:
-    """``items... -> {items...}``"""
-    evaluator.push(SetVariable(evaluator.popn(instruction.argval)))
+@handles(*BUILD)
+def build(evaluator: Evaluator, instruction: Instruction) -> None:
+    """``items... -> container``"""
+    evaluator.push(BUILD[instruction.opname](evaluator.popn(instruction.argval)))
 
 
 @handles("BUILD_MAP")
@@ -58,12 +54,6 @@ def _dict(
     evaluator: Evaluator, keys: Sequence[VariableTracker], values: Sequence[VariableTracker]
 ) -> DictVariable:
     return DictVariable(list(zip(keys, values, strict=True)))
-
-
-@handles("BUILD_SLICE")
-def build_slice(evaluator: Evaluator, instruction: Instruction) -> None:
-    """``start stop [step] -> slice``"""
-    evaluator.push(SliceVariable(evaluator.popn(instruction.argval)))
 
 
 # Filling -----------------------------------------------------------------------------------------

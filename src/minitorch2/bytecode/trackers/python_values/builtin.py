@@ -20,7 +20,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from minitorch2.bytecode.trackers.base import Arguments, Keywords, VariableTracker, unsupported
-from minitorch2.bytecode.trackers.interfaces import Evaluator, Residual
+from minitorch2.bytecode.trackers.interfaces import Evaluator
 from minitorch2.bytecode.trackers.known import KnownObjectVariable
 from minitorch2.bytecode.trackers.python_values.constant import ConstantVariable, fold, literal
 from minitorch2.bytecode.trackers.rules import Rule, apply_rule, registers
@@ -123,6 +123,3 @@ class BuiltinVariable(KnownObjectVariable):
         if self.value not in PURE or self.value in (hash, format, repr, ascii, len, math.sqrt):
             return None
         return compute(self.value, *args)
-
-    def rebuild(self, residual: Residual) -> str:
-        return residual.reference(self.value)

@@ -340,9 +340,6 @@ class ClassVariable(KnownObjectVariable):
         bind(evaluator, made, self.value, found_in, "__init__", init).call(evaluator, args, kwargs)
         return made
 
-    def rebuild(self, residual: Residual) -> str:
-        return residual.reference(self.value)
-
 
 class PolyfillClassVariable(ClassVariable):
     """A class or function that is evaluated as a class in Python that does the same."""

@@ -7,7 +7,7 @@ from typing import Final
 
 from minitorch2.bytecode.guards.sources import AppliedSource
 from minitorch2.bytecode.trackers.base import Arguments, Keywords, VariableTracker, unsupported
-from minitorch2.bytecode.trackers.interfaces import Evaluator, Residual
+from minitorch2.bytecode.trackers.interfaces import Evaluator
 from minitorch2.bytecode.trackers.known import KnownObjectVariable
 from minitorch2.bytecode.trackers.observed import raise_observed
 from minitorch2.bytecode.trackers.python_values.classes import ClassVariable
@@ -27,6 +27,3 @@ class DispatchVariable(KnownObjectVariable):
         capture, cls = evaluator.capture, args[0].value
         place = AppliedSource(capture.references.source(cls), capture.reference(self.value))
         return capture.wrap(self.value(cls), place)
-
-    def rebuild(self, residual: Residual) -> str:
-        return residual.reference(self.value)

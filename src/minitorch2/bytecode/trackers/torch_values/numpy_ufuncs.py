@@ -18,7 +18,7 @@ from minitorch2.bytecode.polyfills.numpy_bodies import creation, reductions, ufu
 from minitorch2.bytecode.polyfills.numpy_bodies.dtypes import DTYPES
 from minitorch2.bytecode.trackers.base import Arguments, Keywords, VariableTracker, unsupported
 from minitorch2.bytecode.trackers.get_attr import GetAttrVariable
-from minitorch2.bytecode.trackers.interfaces import Evaluator, Residual
+from minitorch2.bytecode.trackers.interfaces import Evaluator
 from minitorch2.bytecode.trackers.known import KnownObjectVariable
 from minitorch2.bytecode.trackers.python_values.constant import ConstantVariable, fold, literal
 from minitorch2.bytecode.trackers.python_values.sequence import TupleVariable
@@ -122,9 +122,6 @@ class UfuncVariable(KnownObjectVariable):
         if name not in METHODS:
             unsupported(CODE, f"numpy.{self.value.__name__}.{name} is not captured")
         return call_body(evaluator, METHODS[name], [self, *args], kwargs)
-
-    def rebuild(self, residual: Residual) -> str:
-        return residual.reference(self.value)
 
 
 class Call:

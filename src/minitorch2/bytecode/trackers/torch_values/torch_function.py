@@ -18,7 +18,7 @@ import torch.nn.functional as F
 from minitorch2 import config
 from minitorch2.bytecode.guards.sources import AttributeSource
 from minitorch2.bytecode.trackers.base import Arguments, Keywords, VariableTracker, unsupported
-from minitorch2.bytecode.trackers.interfaces import Evaluator, Residual
+from minitorch2.bytecode.trackers.interfaces import Evaluator
 from minitorch2.bytecode.trackers.known import KnownObjectVariable
 from minitorch2.bytecode.trackers.observed import raise_as_observed
 from minitorch2.bytecode.trackers.python_values.constant import (
@@ -202,9 +202,6 @@ class TorchVariable(KnownObjectVariable):
         result = evaluator.capture.call_in_graph(evaluator, "call_function", value, args, kwargs)
         result.guards |= self.guards
         return result
-
-    def rebuild(self, residual: Residual) -> str:
-        return residual.reference(self.value)
 
 
 def _is_overridable(function: Any) -> bool:
