@@ -13,6 +13,7 @@ import pytest
 
 import minitorch2
 from lint import budget
+from minitorch2.native.table import TABLE, VERSIONS_SEEN
 
 SOURCE = Path(minitorch2.__file__).parent
 ROOT = Path(__file__).parents[2]
@@ -231,3 +232,89 @@ def test_an_unknown_name_is_an_attribute_error():
 def test_the_bytecode_machine_needs_no_torch():
     pytest.importorskip("minitorch2.bytecode.machine")
     assert run("import sys, minitorch2.bytecode.machine; print('torch' in sys.modules)") == "False"
+
+
+# What only the native floor may name: its table says who needs each, and what happens without it.
+INSIDES = (
+    "ctypes", "llvmlite", "numba.core", "numba.extending", "torch._C",
+    "torch._ops", "triton.backends", "triton.compiler", "triton.runtime",
+)  # fmt: skip
+# Names with an underscore that are public: documented, or operators that programs call.
+PUBLIC = re.compile(
+    r"sys\._getframe|torch\._(check|assert|constrain|foreach|fused|neg)_?\w*|torch\.ops\..*"
+    r"|numba\.core(\.errors(\.NumbaError)?)?"  # Numba has no other place for its errors
+    r"|warnings\._\w+"  # the filters that polyfills read and write, as `warnings` itself does
+)
+
+
+def inside_names(tree: ast.AST) -> set[str]:
+    """The names of other projects' insides that a file imports or reads as attributes."""
+    imported = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for each in node.names:
+                first = each.name.partition(".")[0]
+                imported[each.asname or first] = each.name if each.asname else first
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            imported |= {e.asname or e.name: f"{node.module}.{e.name}" for e in node.names}
+    paths = {path for path in imported.values() if path.partition(".")[0] != "__future__"}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute):
+            first, _, rest = ast.unparse(node).partition(".")
+            if first in imported and re.fullmatch(r"[\w.]+", rest):
+                paths.add(f"{imported[first]}.{rest}")
+    others = {path for path in paths if not is_below(path, "minitorch2")}
+    private = {path for path in others if re.search(r"(^|\.)_(?!_)", path)}
+    inside = {path for path in others if any(is_below(path, each) for each in INSIDES)}
+    return {path for path in private | inside if not PUBLIC.fullmatch(path)}
+
+
+def test_only_the_native_floor_names_the_insides_of_others():
+    broken = {
+        f"{name(path)}: {each}"
+        for path in FILES
+        if path.relative_to(SOURCE).parts[0] != "native"
+        for each in inside_names(ast.parse(path.read_text()))
+    }
+    assert not broken
+
+
+def test_the_insides_of_others_are_found_however_they_are_named():
+    text = "import torch as t, ctypes as c\nfrom torch._C import x\nt._C.y\nt._check(t.ops.aten._z)"
+    assert inside_names(ast.parse(text)) == {"ctypes", "torch._C.x", "torch._C", "torch._C.y"}
+
+
+def test_versions_of_other_projects_are_bounded_by_those_seen():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    known = [*project["dependencies"], *project["optional-dependencies"]["triton"]]
+    for package, seen in VERSIONS_SEEN.items():
+        major, minor = map(int, seen[-1].split("."))
+        bounds = [
+            each
+            for each in known
+            if re.match(rf"{package}>=[\d.]+,<{major}.{minor + 1}(;|$)", each)
+        ]
+        assert bounds or package == "python", package
+    pythons = re.findall(r":: (3\.\d+)", " ".join(project["classifiers"]))
+    assert VERSIONS_SEEN["python"] == pythons
+
+
+def test_each_module_of_private_names_has_a_row_in_the_table():
+    rooms = ("torch_internals", "triton_internals", "cpython/library.py", "numpy_internals.py")
+    probed = {row.probe.partition(":")[0] for row in TABLE}
+    native = SOURCE / "native"
+    files = [
+        file
+        for room in rooms
+        for file in ([native / room] if room.endswith("py") else (native / room).glob("[a-z]*.py"))
+    ]
+    missing = {
+        module
+        for module in (".".join(file.relative_to(native).with_suffix("").parts) for file in files)
+        if module not in probed | {"torch_internals.tensor_metadata"}  # it uses `dispatch`
+    }
+    assert not missing
+
+
+def test_what_is_needed_of_other_projects_is_there():
+    assert {row.thing: row.missing() for row in TABLE if row.needed and row.missing()} == {}

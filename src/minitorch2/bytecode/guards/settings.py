@@ -14,7 +14,10 @@ from typing import Any, Final, TypeAlias
 import torch
 
 from minitorch2.native.torch_internals.global_state import writers_and_readers
-from minitorch2.native.torch_internals.gradients import is_multithreading_enabled
+from minitorch2.native.torch_internals.gradients import (
+    is_multithreading_enabled,
+    write_multithreading,
+)
 
 Place: TypeAlias = tuple[Callable[..., Any], tuple[Any, ...]]
 """A function that writes, and what it is given in front of the value."""
@@ -59,7 +62,7 @@ def set_anomaly_of_nan(enabled: bool) -> None:
 
 READERS: Final[dict[Callable[..., Any], Callable[..., Any]]] = {
     torch.set_default_dtype: torch.get_default_dtype,
-    torch._C._set_multithreading_enabled: is_multithreading_enabled,
+    write_multithreading: is_multithreading_enabled,
     torch.set_deterministic_debug_mode: torch.get_deterministic_debug_mode,
     set_anomaly: torch.is_anomaly_enabled,
     set_anomaly_of_nan: torch.is_anomaly_check_nan_enabled,

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 import triton.language as tl
 
-from minitorch2.native.triton_internals.interpreter import TensorHandle
+from minitorch2.native.triton_internals.compiler import TensorHandle
 
 Block = Any  # tl.tensor, which has no types
 

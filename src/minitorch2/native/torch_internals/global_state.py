@@ -1,7 +1,5 @@
 """Settings of PyTorch that belong to the process or the thread."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from typing import Any
 

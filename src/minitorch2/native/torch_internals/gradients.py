@@ -1,12 +1,11 @@
 """The state of autograd and of function transforms, and who else uses a tensor's memory."""
 
-from __future__ import annotations
-
 import torch
 from torch._C import _autograd, _functorch
 
 write_grad_mode = torch._C._set_grad_enabled
 current_autograd_node = torch._C._current_autograd_node
+write_multithreading = torch._C._set_multithreading_enabled
 is_multithreading_enabled = torch._C._is_multithreading_enabled
 innermost_saved_tensor_hooks = _autograd._top_saved_tensors_default_hooks
 push_saved_tensor_hooks = _autograd._push_saved_tensors_default_hooks

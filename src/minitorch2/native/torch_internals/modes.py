@@ -1,7 +1,5 @@
 """Modes and overrides: who sees calls of PyTorch's functions and operators before PyTorch does."""
 
-from __future__ import annotations
-
 import torch
 import torch.overrides
 from torch.utils import _device, _python_dispatch

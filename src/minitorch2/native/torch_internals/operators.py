@@ -13,7 +13,6 @@ DECOMPOSITION_TABLE = torch._decomp.decomposition_table
 elementwise_strides = torch._prims_common.compute_elementwise_output_strides
 suggest_memory_format = torch._prims_common.suggest_memory_format
 
-# Operators that users define.
 CustomOpDef = custom_ops.CustomOpDef
 CUSTOM_OPERATORS = custom_ops.OPDEFS
 FAKE_KERNELS = simple_registry.singleton
