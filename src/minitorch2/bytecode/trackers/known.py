@@ -46,6 +46,16 @@ class KnownObjectVariable(VariableTracker):
         return super().call_method(evaluator, name, args, kwargs)
 
 
+class ConstantObjectVariable(KnownObjectVariable):
+    """A known object that operators and constants may hold."""
+
+    def is_constant(self) -> bool:
+        return True
+
+    def as_constant(self) -> Any:
+        return self.value
+
+
 BY_IDENTITY: Final = (
     types.FunctionType,
     types.BuiltinFunctionType,

@@ -74,18 +74,13 @@ class Emission:
 
 
 @cache
-def without_lock(name: str) -> Callable[..., Any]:
+def without_lock(name: str = _PIPELINE) -> Callable[..., Any]:
     """Return a function of llvmlite's C interface that does not take llvmlite's lock."""
     library = llvm.ffi.lib
     locked = getattr(library, name)
     function = ctypes.CDLL(library._name, handle=library._handle)[name]
     function.argtypes, function.restype = locked.argtypes, locked.restype
     return function
-
-
-def functions_without_lock() -> list[Callable[..., Any]]:
-    """Return the functions that threads call without llvmlite's lock."""
-    return [without_lock(name) for name in (_PIPELINE, _EMISSION)]
 
 
 def in_thread(work: Callable[[], T]) -> Future[T]:

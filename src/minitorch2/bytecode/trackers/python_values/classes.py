@@ -35,7 +35,7 @@ from minitorch2.bytecode.trackers.descriptors import (
 )
 from minitorch2.bytecode.trackers.get_attr import GetAttrVariable
 from minitorch2.bytecode.trackers.interfaces import Evaluator, Residual
-from minitorch2.bytecode.trackers.known import KnownObjectVariable
+from minitorch2.bytecode.trackers.known import ConstantObjectVariable
 from minitorch2.bytecode.trackers.observed import raise_observed
 from minitorch2.bytecode.trackers.python_values.constant import (
     NONE,
@@ -85,19 +85,13 @@ _DESCRIPTIVE: Final = words("__name__ __qualname__ __module__ __doc__ __annotati
 """Attributes that say what a class is."""
 
 
-class ClassVariable(KnownObjectVariable):
+class ClassVariable(ConstantObjectVariable):
     """A class."""
 
     value: type
 
     def __repr__(self) -> str:
         return f"ClassVariable({self.value.__qualname__})"
-
-    def is_constant(self) -> bool:
-        return True
-
-    def as_constant(self) -> Any:
-        return self.value
 
     def as_argument(self) -> Any:
         if self.value in (bool, int, float, complex):
@@ -362,18 +356,12 @@ def known_object(tracker: VariableTracker) -> Any:
     return getattr(tracker, "value", MISSING) if isinstance(tracker, ObjectVariable) else MISSING
 
 
-class GenericAliasVariable(KnownObjectVariable):
+class GenericAliasVariable(ConstantObjectVariable):
     """``Box[int]``: calling it makes a ``Box`` that remembers the alias."""
 
     def __init__(self, origin: ClassVariable, alias: object) -> None:
         super().__init__(alias)
         self.origin = origin
-
-    def is_constant(self) -> bool:
-        return True
-
-    def as_constant(self) -> Any:
-        return self.value
 
     def get_attribute(self, evaluator: Evaluator, name: str) -> VariableTracker:
         if name in ("__origin__", "__args__"):

@@ -19,7 +19,7 @@ from minitorch2.bytecode.polyfills.numpy_bodies.dtypes import DTYPES
 from minitorch2.bytecode.trackers.base import Arguments, Keywords, VariableTracker, unsupported
 from minitorch2.bytecode.trackers.get_attr import GetAttrVariable
 from minitorch2.bytecode.trackers.interfaces import Evaluator
-from minitorch2.bytecode.trackers.known import KnownObjectVariable
+from minitorch2.bytecode.trackers.known import ConstantObjectVariable
 from minitorch2.bytecode.trackers.python_values.constant import ConstantVariable, fold, literal
 from minitorch2.bytecode.trackers.python_values.sequence import TupleVariable
 from minitorch2.bytecode.trackers.torch_values.numpy_array import (
@@ -80,16 +80,10 @@ UFUNCS: Final[dict[Any, Callable[..., Any]]] = {
 METHODS: Final = {"reduce": reductions.reduce, "accumulate": reductions.accumulate}
 
 
-class UfuncVariable(KnownObjectVariable):
+class UfuncVariable(ConstantObjectVariable):
     """A universal function, such as ``numpy.add``."""
 
     value: np.ufunc
-
-    def is_constant(self) -> bool:
-        return True
-
-    def as_constant(self) -> np.ufunc:
-        return self.value
 
     def get_attribute(self, evaluator: Evaluator, name: str) -> VariableTracker:
         attribute = self.real_attribute(name)

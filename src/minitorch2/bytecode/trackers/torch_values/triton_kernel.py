@@ -16,7 +16,7 @@ import torch
 from minitorch2.bytecode.guards.sources import AttributeSource, ItemSource
 from minitorch2.bytecode.trackers.base import Arguments, Keywords, VariableTracker, unsupported
 from minitorch2.bytecode.trackers.interfaces import Evaluator
-from minitorch2.bytecode.trackers.known import KnownObjectVariable
+from minitorch2.bytecode.trackers.known import ConstantObjectVariable
 from minitorch2.bytecode.trackers.python_values.constant import ConstantVariable, literal
 from minitorch2.bytecode.trackers.python_values.mapping import DictVariable
 from minitorch2.bytecode.trackers.python_values.sequence import SequenceVariable
@@ -28,14 +28,8 @@ from minitorch2.graph.kernel_launch import GRID_RANK, KernelLaunch, plain_functi
 Named = dict[str, VariableTracker]
 
 
-class TritonObjectVariable(KnownObjectVariable):
+class TritonObjectVariable(ConstantObjectVariable):
     """An object of Triton's language, such as ``tl.float32``: a constant of a launch."""
-
-    def is_constant(self) -> bool:
-        return True
-
-    def as_constant(self) -> Any:
-        return self.value
 
 
 class TritonKernelVariable(TritonObjectVariable):
