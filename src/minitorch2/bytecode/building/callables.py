@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import types
-from collections.abc import Callable
 from typing import Any, Final
 
 import torch
@@ -31,7 +30,6 @@ from minitorch2.bytecode.trackers.base import VariableTracker
 from minitorch2.bytecode.trackers.descriptors import BuiltinMethodVariable, is_trusted
 from minitorch2.bytecode.trackers.get_attr import BoundMethodVariable, GetAttrVariable
 from minitorch2.bytecode.trackers.interfaces import Capture
-from minitorch2.bytecode.trackers.known import KnownObjectVariable
 from minitorch2.bytecode.trackers.python_values.builtin import BUILTINS, PURE, BuiltinVariable
 from minitorch2.bytecode.trackers.python_values.cell import CellVariable
 from minitorch2.bytecode.trackers.python_values.classes import ClassVariable, PolyfillClassVariable

@@ -12,7 +12,7 @@ Version = ctypes.c_uint32
 def _find_version() -> int:
     """Return the offset of a class's version, which a change sets to zero and a read renews.
 
-    Zero, which is no version's place, if it is not found.
+    It is zero, where a class has another thing, if it is not found.
     """
     cls: Any = type("Probe", (), {})
     words = (ctypes.c_uint32 * (type(cls).__basicsize__ // 4)).from_address(id(cls))
