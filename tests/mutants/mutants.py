@@ -64,13 +64,17 @@ from minitorch2.native.kernel_library import vecmath  # noqa: F401 - fills the l
 from minitorch2.native.kernel_library.library import LIBRARY
 from minitorch2.native.torch_internals import accumulators, tensor_layout
 from minitorch2.script.analysis.alias_db import AliasDb
+from minitorch2.script.frontend import exit_transform, to_ssa
+from minitorch2.script.frontend.emit_iteration import RangeSugar
 from minitorch2.script.passes import (
     eliminate_common_subexpressions as merging,
 )
-from minitorch2.script.passes import insert_bailouts, regions
+from minitorch2.script.passes import insert_bailouts, regions, simplify_branches
 from minitorch2.script.passes.eliminate_dead_code import Needed
 from minitorch2.script.runtime import code, python_code
 from minitorch2.script.runtime.variables import Variables
+from minitorch2.script.syntax.expression_parser import ExpressionParser
+from minitorch2.script.syntax.lexer import Lexer
 from tests.mutants.planting import Edit, Swap
 from tests.property import (
     test_bytecode_machine,
@@ -709,6 +713,57 @@ MUTANTS = (
         "a region swallows what is printed between its operators",
         Edit(regions.runs, "elif found[-1]:",
              'elif found[-1] and node.kind != "prim::Print":'),
+        test_script_passes.test_all_passes_together_change_nothing_that_a_caller_sees,
+        examples=300,
+    ),
+    Mutant(
+        "script",
+        "a node that a later one depends on is moved out of a region behind it",
+        Edit(regions.gather, "[each for each in reversed(between) if moves(each, node)]",
+             "[each.move_after(node) or each for each in reversed(between)]"),
+        test_script_passes.test_all_passes_together_change_nothing_that_a_caller_sees,
+        examples=300,
+    ),
+    Mutant(
+        "script",
+        "a line that ends two blocks ends one",
+        Edit(Lexer._indentation, "while width < indents[-1]:", "if width < indents[-1]:"),
+        test_script_programs.test_scripts_do_what_cpython_does,
+        examples=40,
+    ),
+    Mutant(
+        "script",
+        "`not` takes all that follows it",
+        Edit(ExpressionParser._first, "_NOT - 1 if", "_LOOSEST if"),
+        test_script_programs.test_scripts_do_what_cpython_does,
+        examples=40,
+    ),
+    Mutant(
+        "script",
+        "a loop over a range begins with 0 and takes each number",
+        Edit(RangeSugar.iteration, "self.start.constant() == 0 and self.step.constant() == 1",
+             "True"),
+        test_script_programs.test_scripts_do_what_cpython_does,
+        examples=40,
+    ),
+    Mutant(
+        "script",
+        "what follows a branch that leaves runs in that branch",
+        Edit(exit_transform._Exits.sink, "if leaves[0] else", "if leaves[1] else"),
+        test_script_programs.test_scripts_do_what_cpython_does,
+        examples=40,
+    ),
+    Mutant(
+        "script",
+        "a loop does not carry the names that only its inner blocks set",
+        Edit(to_ssa._stored, "block.all_nodes()", "block.nodes"),
+        test_script_programs.test_scripts_do_what_cpython_does,
+        examples=40,
+    ),
+    Mutant(
+        "script",
+        "what a loop carries counts as unchanged",
+        Edit(simplify_branches._read_unchanged, "again is inside and ", ""),
         test_script_passes.test_all_passes_together_change_nothing_that_a_caller_sees,
         examples=300,
     ),

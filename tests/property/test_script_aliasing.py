@@ -1,7 +1,12 @@
-"""Random graphs with views, writes, lists, If and Loop: an allowed move changes no result."""
+"""Random graphs with views, writes, lists, If and Loop: an allowed move changes no result.
+
+`python -m tests.property.test_script_aliasing 5000` is the deep run: so many graphs.
+"""
+
+import sys
 
 import torch
-from hypothesis import assume, given
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from minitorch2.script.analysis.alias_db import AliasDb
@@ -113,3 +118,15 @@ def behind(graph, first, last):
 def in_front(graph, first, last):
     nodes = graph.block.nodes
     return AliasDb(graph).move_before_topologically_valid(nodes[last], nodes[first])
+
+
+if __name__ == "__main__":
+    deep = settings(
+        max_examples=int(sys.argv[1]),
+        deadline=None,
+        derandomize=False,
+        database=None,
+        suppress_health_check=list(HealthCheck),
+    )
+    deep(test_moves_that_are_allowed_change_no_result)()
+    print(f"{sys.argv[1]} graphs, no move changes a result")
