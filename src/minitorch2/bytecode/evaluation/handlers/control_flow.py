@@ -70,7 +70,7 @@ def pop_jump_if_none(evaluator: Evaluator, instruction: Instruction) -> None:
         evaluator.jump(instruction.target)
 
 
-@handles("GET_ITER")
+@handles("GET_ITER", "GET_YIELD_FROM_ITER")
 def get_iter(evaluator: Evaluator, instruction: Instruction) -> None:
     """``iterable -> iterator``"""
     evaluator.push(operations.get_iterator(evaluator, evaluator.pop()))

@@ -6,7 +6,6 @@ from minitorch2.bytecode.evaluation.evaluator import handles
 from minitorch2.bytecode.evaluation.handlers.exceptions import raise_exception
 from minitorch2.bytecode.frames.left_to_python import cause_of
 from minitorch2.bytecode.machine.instruction import Instruction
-from minitorch2.bytecode.trackers import operations
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
 from minitorch2.bytecode.trackers.interfaces import Evaluator
 from minitorch2.bytecode.trackers.observed import ObservedError, raise_observed
@@ -29,12 +28,6 @@ def return_generator(evaluator: Evaluator, instruction: Instruction) -> None:
 def yield_value(evaluator: Evaluator, instruction: Instruction) -> None:
     """``value -> sent value``: the frame waits until it is resumed."""
     evaluator.yielded = evaluator.pop()
-
-
-@handles("GET_YIELD_FROM_ITER")
-def get_yield_from_iter(evaluator: Evaluator, instruction: Instruction) -> None:
-    """``iterable -> iterator``"""
-    evaluator.push(operations.get_iterator(evaluator, evaluator.pop()))
 
 
 @handles("SEND")

@@ -54,6 +54,9 @@ class DequeVariable(ListVariable):
         cls: type = type(reversed(deque()))
         return GuardedIterator(self, self.realized()[::-1], lambda: self.elements, _MUTATED, cls)
 
+    def py_pop(self, evaluator: Evaluator) -> VariableTracker:  # type: ignore[override]
+        return super().py_pop(evaluator)
+
     def py_append(self, evaluator: Evaluator, item: VariableTracker) -> None:
         super().py_append(evaluator, item)
         self._trim()

@@ -270,6 +270,8 @@ class DictVariable(ModeledVariable):
     def py_popitem(
         self, evaluator: Evaluator, last: VariableTracker | None = None
     ) -> VariableTracker:
+        if last is not None and not issubclass(self.python_type(), OrderedDict):
+            raise_observed(TypeError, "dict.popitem() takes no arguments (1 given)")
         if not self.entries:
             raise_observed(KeyError, "popitem(): dictionary is empty")
         from_end = last is None or operations.truth(evaluator, last)

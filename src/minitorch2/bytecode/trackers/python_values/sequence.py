@@ -92,9 +92,12 @@ class SequenceVariable(ModeledVariable):
 
     def py___getitem__(self, evaluator: Evaluator, key: VariableTracker) -> VariableTracker:
         index = self.index_of(evaluator, key)
-        if isinstance(index, slice):
+        if not isinstance(index, slice):
+            return self.element(index)
+        try:
             return self.make(self.elements[index])
-        return self.element(index)
+        except TypeError as error:
+            return raise_as_observed(error)
 
     def py___contains__(self, evaluator: Evaluator, item: VariableTracker) -> VariableTracker:
         found = any(operations.equal(evaluator, e, item) for e in self.realized())
@@ -108,7 +111,11 @@ class SequenceVariable(ModeledVariable):
         stop: VariableTracker | None = None,
     ) -> VariableTracker:
         bounds: Any = slice(start and start.as_constant(), stop and stop.as_constant())
-        for index in range(len(self.elements))[bounds]:
+        try:
+            places = range(len(self.elements))[bounds]
+        except TypeError:
+            raise_observed(TypeError, "slice indices must be integers or have an __index__ method")
+        for index in places:
             if operations.equal(evaluator, self.element(index), item):
                 return ConstantVariable(index)
         return raise_observed(ValueError, f"{item} is not in {self.python_type().__name__}")

@@ -166,7 +166,7 @@ class SetVariable(ModeledVariable):
         theirs = members_of(evaluator, other)
         mine = [value for key, value in self.members.items() if key not in theirs]
         added = [value for key, value in theirs.items() if key not in self.members]
-        return SetVariable([*mine, *added], self.cls)
+        return SetVariable([*added, *mine], self.cls)
 
     def py_issubset(self, evaluator: Evaluator, other: VariableTracker) -> VariableTracker:
         return ConstantVariable(self.members.keys() <= members_of(evaluator, other).keys())
@@ -178,9 +178,9 @@ class SetVariable(ModeledVariable):
         return ConstantVariable(self.members.keys().isdisjoint(members_of(evaluator, other)))
 
     def _become(self, evaluator: Evaluator, result: VariableTracker) -> None:
-        """Take over the members of another set."""
+        """Take over the members of another set; its own keep their order."""
         assert isinstance(result, SetVariable)
-        kept = dict(result.members)
+        kept = {k: v for k, v in (self.members | result.members).items() if k in result.members}
         members = self.changed(evaluator)
         members.clear()
         members.update(kept)
