@@ -19,10 +19,6 @@ _OF_WEAKREF: Final = {id(weakref), *(id(v) for v in vars(weakref).values() if ca
 
 
 def may_see_death(code: CodeType, namespace: Mapping[str, object]) -> bool:
-    """Return whether a function's code mentions `weakref`, or a class or function of it.
-
-    Args:
-        namespace: the globals of the code.
-    """
+    """Return whether code, with these globals, mentions `weakref` or a class or function of it."""
     named = (namespace.get(name) for name in code.co_names)
     return "weakref" in code.co_names or any(id(value) in _OF_WEAKREF for value in named)
