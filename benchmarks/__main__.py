@@ -19,6 +19,7 @@ from benchmarks import (
     dynamic,
     figure4,
     kernels,
+    lazy,
     memory,
     meta_coverage,
     models,
@@ -84,6 +85,7 @@ def main(arguments: Sequence[str]) -> int:
         "captures",
         "compile_time",
         "dynamic",
+        "lazy",
         "memory",
         "meta_coverage",
         "script",
@@ -114,6 +116,8 @@ def main(arguments: Sequence[str]) -> int:
         return captures.run(options.quick, options.only, RESULTS, console)
     if options.suite == "script":
         return script.run(options.only, RESULTS, console)
+    if options.suite == "lazy":
+        return lazy.run(options.only, 2000, console)
     if options.suite == "dynamic":
         return dynamic.run(options.peer, RESULTS, console)
     if options.suite == "memory":

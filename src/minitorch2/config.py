@@ -104,6 +104,7 @@ class Config:
     verbose_tracebacks: Annotated[
         bool, "tracebacks of the user's exceptions keep this package's own frames"
     ] = False
+    donate_inputs: Annotated[bool, "an argument's new value may be computed in its memory"] = True
     # Deferred execution
     lazy_compile_after: Annotated[
         int, "so many equal steps of a lazy program run operator by operator", Range(1)

@@ -19,6 +19,7 @@ import contextlib
 import linecache
 import random
 import re
+import sys
 import traceback
 import warnings
 from collections.abc import Callable, Iterator
@@ -269,6 +270,7 @@ def main() -> None:
             wrong += 1
             print(f"WRONG {seed}: {type(error).__name__}: {str(error)[:300]}", flush=True)
     print(f"{options.count} programs, {wrong} wrong")
+    sys.exit(wrong > 0)
 
 
 if __name__ == "__main__":

@@ -185,7 +185,7 @@ def _mark_written(program: TracedProgram) -> None:
     A recorded graph reads copies of its arguments, and one that is checked may fail at its end.
     """
     options = config.current()
-    if options.cudagraphs or options.assert_no_nan:
+    if options.cudagraphs or options.assert_no_nan or not options.donate_inputs:
         return
     placeholders = program.module.graph.placeholders
     for mutation in program.epilogue.mutations:

@@ -154,7 +154,7 @@ def assert_same_observation(
 def assert_same(given: object, wanted: object, tolerance: float = 0.0, path: str = "value") -> None:
     """Check that two values are equal all the way down: classes, elements, tensors, attributes."""
     if isinstance(given, LazyTensor):
-        given = as_ordinary(given)
+        given = to_eager(given)
     same_type = type(given) is type(wanted) or type(given).__name__ == type(wanted).__name__
     assert same_type, f"{path} is a {type(given)}, not a {type(wanted)}"
     if isinstance(wanted, torch.Tensor):
@@ -178,13 +178,6 @@ def assert_same(given: object, wanted: object, tolerance: float = 0.0, path: str
         assert given == wanted or (given != given and wanted != wanted), (
             f"{path} is {given!r}, not {wanted!r}"
         )
-
-
-def as_ordinary(tensor: LazyTensor) -> torch.Tensor:
-    """Return the ordinary tensor that a lazy one stands for, with its gradient settings."""
-    ordinary = to_eager(tensor)
-    is_parameter = getattr(tensor, "_is_param", False)
-    return torch.nn.Parameter(ordinary, tensor.requires_grad) if is_parameter else ordinary
 
 
 _OPAQUE = (type, FunctionType, Enum)
