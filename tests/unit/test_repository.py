@@ -14,7 +14,18 @@ PAGES = [
 ]
 GLOSSARY = (ROOT / "docs" / "glossary.md").read_text()
 WHERE = (ROOT / "docs" / "where.md").read_text()
-FLOORS = ("bytecode", "lazy", "graph", "autograd", "loopir", "codegen", "backends", "testing")
+FLOORS = (
+    "bytecode",
+    "lazy",
+    "graph",
+    "autograd",
+    "loopir",
+    "codegen",
+    "backends",
+    "testing",
+    "native",
+    "cache",
+)
 
 
 def links(text: str) -> set[str]:
