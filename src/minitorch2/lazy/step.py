@@ -101,7 +101,7 @@ class Step:
         """Return whether the next operator is to run at once; those before it have run then.
 
         A program that is new runs as in eager mode, with eager mode's errors, and the trie learns
-        it. What has run before is deferred.
+        it. Operators that have run before are deferred.
         """
         if not self.at_once and event not in self.place.next:
             Step.catch_up(self)

@@ -177,8 +177,10 @@ def _derived(
     args: Any,
     kwargs: Any,
 ) -> tuple[int, Any, list[Any], Any, int]:
-    """Return the number and the places of the tensors that a transform derives in, its results,
-    their form, and how many of them are no auxiliary ones; `options` is told this number."""
+    """Return the number and the places of the tensors that a transform derives in, and its results.
+
+    Return their form, too, and how many of them are not auxiliary; `options` gets this number.
+    """
     leaves, structure = tree_flatten(args)
     places = _places(argnums, args)
     tensors = _Tensors(leaves, tree_flatten(places)[0])

@@ -40,7 +40,7 @@ class Callee(Protocol):
 
     @property
     def constants(self) -> tuple[PythonConstant, ...]:
-        """What it has read of Python objects."""
+        """The values that the function reads of Python objects."""
 
 
 @dataclass

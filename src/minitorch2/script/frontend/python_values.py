@@ -195,7 +195,7 @@ def boolean_dispatch(function: types.FunctionType) -> Mapping[str, Any] | None:
 class ObjectValue(SugaredValue):
     """A Python object of no kind that the language knows; its attributes may be of one.
 
-    What the program reads of it is kept in `constants`.
+    `constants` keeps the values that the program reads of it.
     """
 
     object: Any

@@ -62,7 +62,7 @@ class PythonConstant:
 
 
 class PythonConstants:
-    """What one graph reads of Python objects, each reading once."""
+    """The values that one graph reads of Python objects, each reading once."""
 
     def __init__(self) -> None:
         self._found: dict[tuple[int, Reader, Any], PythonConstant] = {}

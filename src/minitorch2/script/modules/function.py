@@ -35,8 +35,8 @@ CODE_PRINTERS: Final[list[Callable[[Any], str]]] = []
 class ScriptFunction:
     """A function with its graph. As in the overview, it is a module with the one method `forward`.
 
-    What the graph has read of Python objects is a constant of it. Where one has changed at a call,
-    the function is compiled anew, or is again what it was when the constant was the same.
+    Values that the graph reads of Python objects are its constants. If one of them has changed at a
+    call, the function is compiled anew; a graph whose constants have come back is used again.
 
     Args:
         compiled: the graph.
@@ -120,7 +120,7 @@ class ScriptFunction:
 
     @property
     def constants(self) -> tuple[PythonConstant, ...]:
-        """What the graph, and those that it calls, have read of Python objects."""
+        """The values of Python objects that the graph, and graphs that it calls, have read."""
         return self._version.compiled.constants + self.assumed
 
     def run(self, module: Any, inputs: Sequence[Any]) -> Any:
@@ -201,7 +201,7 @@ class Version:
 
     @cached_property
     def executor(self) -> GraphExecutor:
-        """What optimizes and runs that graph."""
+        """The executor, which optimizes and runs that graph."""
         return GraphExecutor(self.lifted.graph)
 
 

@@ -212,7 +212,7 @@ for _name in ("_backward_hooks", "_post_accumulate_grad_hooks"):
 def _register_on_leaf(
     method: Any, tensor: TensorVariable, evaluator: Evaluator, hook: VariableTracker
 ) -> VariableTracker | None:
-    """Set a hook by PyTorch's own Python; return None if the tensor is no leaf."""
+    """Set a hook by PyTorch's own Python; return None if the tensor is not a leaf."""
     if not tensor.get_attribute(evaluator, "is_leaf").truth(evaluator):
         return None
     body = UserFunctionVariable(method, source=evaluator.capture.reference(method))
