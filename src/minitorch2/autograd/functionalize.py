@@ -235,12 +235,12 @@ def _put_as_strided(emitter: Emitter, base: Node, part: Node, *args: Any) -> Nod
     size, stride, *offset = args
     if list(size) == list(value.shape) and list(stride) == list(value.stride()):
         return part
-    if _overlaps_itself(size, stride):
+    if overlaps_itself(size, stride):
         raise UnsupportedError("the program writes to windows that overlap")
     return emitter.emit(aten.as_strided_scatter.default, base, part, size, stride, *offset)
 
 
-def _overlaps_itself(size: Sequence[Any], stride: Sequence[Any]) -> bool:
+def overlaps_itself(size: Sequence[Any], stride: Sequence[Any]) -> bool:
     """Return whether elements may share memory: a stride is less than the extent of the smaller."""
     covered = 1
     for step, count in sorted(zip(stride, size, strict=True)):

@@ -15,14 +15,13 @@ import torch
 
 from minitorch2.autograd.schemas import functional_form
 from minitorch2.errors import UnsupportedError
-from minitorch2.graph.fake_tensor import flat
 from minitorch2.graph.user_lines import user_line
 from minitorch2.lazy.at_once import note_results, run_event
 from minitorch2.lazy.barrier import mark_step
 from minitorch2.lazy.draw import draw
 from minitorch2.lazy.fallback import as_lazy, run_fallback
 from minitorch2.lazy.infer import map_tensors
-from minitorch2.lazy.plan import PLANS, Plan, Way, plan_of
+from minitorch2.lazy.plan import PLANS, Plan, Way, argument_at, plan_of
 from minitorch2.lazy.record import NotPlainError, is_plain, record, value_of_plain
 from minitorch2.lazy.step import COUNTS, LOCK, Step, begin, current
 from minitorch2.lazy.value import (
@@ -49,6 +48,7 @@ def defer(
     """
     plan = PLANS.get(id(func)) or plan_of(func)
     with LOCK:
+        current().in_region = in_region
         if plan.is_recorded:
             first = args[0] if args else None
             is_pending = type(first) is LazyTensor and first.value.step is current()
@@ -56,7 +56,6 @@ def defer(
                 return _run_now(func, plan, args, kwargs)
             if not in_region and plan.written and _writes_ordinary(plan, args, kwargs):
                 return run_fallback(func, plan, args, kwargs)
-            current().in_region = in_region
             return _record(func, plan, args, kwargs)
         if plan.way is Way.RESHAPE:
             return _reshape(func, args, kwargs)
@@ -82,8 +81,10 @@ def _record(func: Operator, plan: Plan, args: tuple[Any, ...], kwargs: Mapping[s
         or step.is_inference is not torch.is_inference_mode_enabled()
     ):
         mark_step(cause="another default dtype, or inference mode")
+        in_region = step.in_region
         begin()
         step = current()
+        step.in_region = in_region
     try:
         results = record(step, func, plan, args, kwargs)
     except (NotPlainError, UnsupportedError, NotImplementedError):
@@ -100,7 +101,10 @@ def _record(func: Operator, plan: Plan, args: tuple[Any, ...], kwargs: Mapping[s
         base = args[0].value.shown() if plan.is_view and type(args[0]) is LazyTensor else args[0]
         results = note_results(step, data, base if plan.is_view else None)
     if plan.written:
-        _note_write(step, plan, flat(_at(p, args, kwargs) for p in plan.written))
+        written = plan.written_by(args, kwargs)
+        step.writes = step.writes or any(_was_there(step, t) for t in written)
+        if plan.counts_writes:
+            torch.autograd.graph.increment_version(written)
     made = _results(step, func, plan, args, kwargs, results, data)
     if len(step.numbers) >= step.most_operators:
         mark_step(cause="lazy_most_operators")
@@ -139,7 +143,9 @@ def _results(
     if plan.is_list:
         return made
     new = iter(made)
-    results = [next(new, None) if p is None else _at(p, args, kwargs) for p in plan.returned]
+    results = [
+        next(new, None) if p is None else argument_at(p, args, kwargs) for p in plan.returned
+    ]
     return None if not results else results[0] if len(results) == 1 else tuple(results)
 
 
@@ -158,20 +164,11 @@ def _promise(
     return tensor
 
 
-def _at(place: int | str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-    return args[place] if isinstance(place, int) else kwargs[place]
-
-
-def _note_write(step: Step, plan: Plan, written: Sequence[Any]) -> None:
-    """Remember that the step writes memory that was there; count the new versions of tensors."""
-    step.writes = step.writes or any(_was_there(step, t) for t in written)
-    if plan.counts_writes:
-        torch.autograd.graph.increment_version(written)
-
-
 def _writes_ordinary(plan: Plan, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:
-    written = flat(_at(p, args, kwargs) for p in plan.written)
-    return any(type(t) is not LazyTensor and isinstance(t, torch.Tensor) for t in written)
+    return any(
+        type(t) is not LazyTensor and isinstance(t, torch.Tensor)
+        for t in plan.written_by(args, kwargs)
+    )
 
 
 def _was_there(step: Step, tensor: Any) -> bool:

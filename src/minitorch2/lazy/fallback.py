@@ -39,6 +39,8 @@ def run_fallback(
     real = map_tensors(args, observed)
     named = {name: map_tensors(argument, observed) for name, argument in kwargs.items()}
     result = func(*real, **named)
+    if plan.counts_writes:
+        torch.autograd.graph.increment_version(plan.written_by(args, kwargs))
     for (tensor, data), before in zip(tensors, forms, strict=True):
         if type(tensor) is LazyTensor and _form(data) != before:
             _follow(tensor, data)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
 
+from minitorch2.autograd.functionalize import overlaps_itself
 from minitorch2.errors import UnsupportedError
-from minitorch2.graph.fake_tensor import FakeTensor, run_fake
+from minitorch2.graph.fake_tensor import FakeTensor, flat, run_fake
 from minitorch2.lazy.plan import Plan
+from minitorch2.lazy.step import memory_of
 from minitorch2.lazy.value import Meta, Metas, Operator, Value
 
 
@@ -33,9 +35,8 @@ def infer(
     """Return the form of each new result of an operator; None where it gives no tensor.
 
     Raises:
-        UnsupportedError: there is no meta kernel, it refuses the arguments, or the form depends
-            on data.
-        Exception: eager mode refuses such a write.
+        UnsupportedError: there is no meta kernel, it refuses the arguments, the form depends on
+            data, or memory is written that is also read in another form.
     """
 
     def fake(tensor: Any) -> FakeTensor:
@@ -89,43 +90,48 @@ def fake_of(value: Value, fake_of_data: Callable[[torch.Tensor], FakeTensor]) ->
 def check_write(
     func: Operator, plan: Plan, fakes: tuple[Any, ...], named: Mapping[str, Any]
 ) -> None:
-    """Raise what eager mode raises for a write to memory that is also read in another form."""
-    written = [fakes[p] if isinstance(p, int) else named[p] for p in plan.written]
-    tensors = [t for t in (*fakes, *named.values()) if isinstance(t, FakeTensor)]
-    for target in written:
-        if not isinstance(target, FakeTensor):
+    """Refuse a write to memory that is also read in another form: eager mode refuses most of them.
+
+    Raises:
+        UnsupportedError: such a write. The real kernel knows whether it takes it.
+    """
+    sharing: dict[int, list[FakeTensor]] = {}
+    for tensor in flat((*fakes, *named.values())):
+        if isinstance(tensor, FakeTensor):
+            sharing.setdefault(memory_of(tensor.meta), []).append(tensor)
+    by_element = torch.Tag.pointwise in func.tags or plan.counts_writes
+    for target in plan.written_by(fakes, named):
+        if not isinstance(target, FakeTensor) or not target.numel():
             continue
-        if any(step == 0 and n > 1 for step, n in zip(target.stride(), target.shape, strict=True)):
-            raise RuntimeError(
-                _OVERLAP.format("more than one element of the written-to tensor refers")
-            )
-        if any(word in func.__name__ for word in _OTHER_CHECKS):
-            continue
-        if any(_overlaps_in_part(target, t) for t in tensors if t is not target):
-            raise RuntimeError(
-                _OVERLAP.format("some elements of the input tensor and the written-to tensor refer")
-            )
+        metas = [tensor.meta for tensor in sharing[memory_of(target.meta)]]
+        is_read = not by_element and [*map(_form, metas)].count(_form(target.meta)) > 1
+        is_sound = not (is_read or overlaps_itself(target.shape, target.stride()))
+        if not is_sound or any(_overlap_in_part(target.meta, meta) for meta in metas):
+            raise UnsupportedError(f"{func} writes to memory that it reads in another form")
 
 
-_OVERLAP = (
-    "unsupported operation: {} to a single memory location. Please clone() the tensor before "
-    "performing the operation."
-)
-_OTHER_CHECKS = ("index", "scatter", "masked", "resize", "set_")
-
-
-def _overlaps_in_part(target: FakeTensor, other: FakeTensor) -> bool:
-    """Return whether two dense tensors share memory, but not element by element."""
-    if target.meta.untyped_storage()._cdata != other.meta.untyped_storage()._cdata:
+def _overlap_in_part(target: torch.Tensor, other: torch.Tensor) -> bool:
+    """Return whether tensors in one memory share elements, but not element by element."""
+    if target.itemsize != other.itemsize:
+        return True
+    (first, end), (start, last) = _span(target), _span(other)
+    if end <= start or last <= first or _form(target) == _form(other):
         return False
-    (first, end), (start, last) = _span(target.meta), _span(other.meta)
-    is_dense = target.numel() == end - first and other.numel() == last - start
-    is_same = (first, end) == (start, last) and target.stride() == other.stride()
-    return is_dense and first < last and start < end and not is_same
+    if target.numel() == end - first and other.numel() == last - start:
+        return True
+    written = torch.zeros(max(end, last), dtype=torch.bool)
+    written.as_strided(*_form(target)).fill_(True)
+    return bool(written.as_strided(*_form(other)).any())
+
+
+def _form(meta: torch.Tensor) -> tuple[Sequence[int], Sequence[int], int]:
+    return meta.size(), meta.stride(), int(meta.storage_offset())
 
 
 def _span(meta: torch.Tensor) -> tuple[int, int]:
     """Return the first element of a tensor in its memory, and the one behind its last."""
     first = int(meta.storage_offset())
+    if not meta.numel():
+        return first, first
     steps = ((n - 1) * step for n, step in zip(meta.shape, meta.stride(), strict=True))
     return first, first + sum(steps) + 1

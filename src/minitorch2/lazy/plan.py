@@ -9,13 +9,15 @@ sizes and scalars may vary from step to step, other integers are part of the eve
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import Final
+from typing import Any, Final
 
 import torch
 
 from minitorch2.autograd.schemas import alias_facts
+from minitorch2.graph.fake_tensor import flat
 from minitorch2.lazy.value import Operator
 
 aten = torch.ops.aten
@@ -68,6 +70,15 @@ class Plan:
     sizes_by_floats: bool
     sized_by_data: bool
     counts_writes: bool
+
+    def written_by(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Any]:
+        """Return the arguments that a call writes, those in lists one by one."""
+        return flat(argument_at(place, args, kwargs) for place in self.written)
+
+
+def argument_at(place: int | str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+    """Return the argument of a call at a position, or of a name."""
+    return args[place] if isinstance(place, int) else kwargs[place]
 
 
 PLANS: Final[dict[int, Plan]] = {}

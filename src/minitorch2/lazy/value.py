@@ -187,7 +187,8 @@ class LazyTensor(torch.Tensor):
 
     @data.setter
     def data(self, new: torch.Tensor) -> None:
-        given = new if type(new) is LazyTensor else LazyTensor.of(new.detach())
+        given = new if type(new) is LazyTensor else new.detach()  # a region may have to write it
+        given = given if type(given) is LazyTensor else LazyTensor.of(given)
         self.value = given.value
         follow(self, given)
 

@@ -287,3 +287,92 @@ def test_memory_that_numpy_shares_is_read_and_written_at_once():
             assert array.tolist() == [1, 2, 2, 2]
             array[1] = 9
             assert (view * 2).tolist() == [18, 4, 4]
+
+
+def test_the_first_operator_of_a_step_knows_that_it_is_in_a_region():
+    """After a change of the default dtype, or a random draw, a write went to a copy."""
+
+    def program(x):
+        torch.set_default_dtype(torch.float64)
+        numbers = torch.ones(2)
+        torch.set_default_dtype(torch.float32)
+        x.view(-1)[1] = 3
+        lazy.mark_step()
+        x[0].normal_(generator=None)
+        return numbers
+
+    for seed in range(3):
+        wanted, given = torch.zeros(2, 3), torch.zeros(2, 3)
+        torch.manual_seed(seed)
+        program(wanted)
+        torch.manual_seed(seed)
+        with lazy.lazily():
+            program(given)
+        assert torch.equal(given, wanted)
+
+
+def test_operators_on_lists_count_versions_in_eager_mode_too():
+    """Such an operator counted no write if one of its tensors could not enter a step."""
+    x, shared = torch.ones(2), torch.ones(3)
+    shared.numpy()  # NumPy may write to it
+    with lazy.lazily():
+        torch._foreach_add_([x, shared], 1)
+        y = x * 2
+        torch._foreach_mul_([y, shared], [2.0, 0.5])
+    assert (x._version, y._version, shared._version) == (1, 1, 2)
+    ordinary, made = torch.ones(2), lazy.to_lazy(torch.ones(2))
+    torch._foreach_add_([made, ordinary], 1)
+    assert (made._version, ordinary._version) == (1, 1)
+
+
+OVERLAPS = {
+    "a number of its own": lambda m: m.fill_(m[0, 0]),
+    "a row in all rows": lambda m: m.addcmul_(m[0].expand(m.shape), m * 0.5),
+    "a column in all columns": lambda m: m.mul_(m[:, :1].expand(m.shape)),
+    "itself, not element by element": lambda m: m.masked_scatter_(m > 0, m),
+    "a list with a row of a tensor": lambda m: torch._foreach_add_([m, m[0]], 1),
+    "windows": lambda m: m.view(-1).unfold(0, 2, 1).add_(1),
+    "the same bytes": lambda m: m.view(torch.int16)[:, 1::2].add_(m.view(torch.int32)),
+}
+
+
+@pytest.mark.parametrize("write", OVERLAPS.values(), ids=OVERLAPS)
+def test_a_write_to_memory_that_it_reads_runs_in_eager_mode(write):
+    """Some were refused that eager mode takes; others were compiled as if they read a copy."""
+
+    def program(x):
+        m = x * 1
+        lazy.mark_step()
+        write(m)
+        return m
+
+    x = torch.arange(-3.0, 6.0).view(3, 3)
+    for _ in range(4):
+        with lazy.lazily():
+            given = program(x)
+        assert torch.equal(lazy.to_eager(given), program(x))
+
+
+@pytest.mark.parametrize(
+    "write", [lambda m: m[:, :2].add_(m[:, 2:]), lambda m: m.view(-1)[::2].sub_(m.view(-1)[1::2])]
+)
+def test_a_write_beside_what_it_reads_is_compiled(write):
+    x = torch.arange(12.0).view(3, 4)
+    for _ in range(4):
+        wanted, given = x.clone(), x.clone()
+        write(wanted)
+        with lazy.lazily():
+            write(given)
+        assert torch.equal(given, wanted)
+    assert lazy.metrics().compiled == 1
+
+
+def test_a_tensor_drawn_in_a_region_is_assigned_as_data():
+    """The lazy tensor's data was a lazy tensor."""
+    with lazy.lazily():
+        x, new = torch.ones(3) * 2, torch.rand(3)
+        new.add_(1)
+        x.data = new
+        x.mul_(2)
+    assert type(lazy.to_eager(x)) is torch.Tensor
+    assert torch.equal(lazy.to_eager(x), lazy.to_eager(new)) and new.min() >= 2
