@@ -321,9 +321,17 @@ def test_hermitian_transforms() -> None:
         )
 
 
-def test_out_that_changes_its_size_is_refused() -> None:
+def test_out_takes_the_size_of_its_result() -> None:
+    def program(x: Any) -> Any:
+        out = torch.zeros(0)
+        return torch.mul(x, 2, out=out), out + 1
+
+    check(program, [torch.ones(3)])
+
+
+def test_an_input_that_takes_another_size_by_out_is_refused() -> None:
     with pytest.raises(UnsupportedError, match="another size"):
-        compiled(lambda x: (torch.mul(x, 2, out=torch.zeros(0)),), [torch.ones(3)])
+        compiled(lambda x, out: (torch.mul(x, 2, out=out),), [torch.ones(3), torch.zeros(0)])
 
 
 def test_complex_numbers_in_gradients() -> None:
