@@ -56,7 +56,7 @@ def all_laid_out_like(results: Any, expected: Any) -> Any:
 def laid_out_like(value: FakeTensor, like: torch.Tensor) -> FakeTensor:
     """Return a copy with the strides of a dense tensor of the same shape; the value if it has them.
 
-    Symbolic strides other than contiguous ones are not compared: the value is returned.
+    Strides that depend on data are not compared: the value is returned.
     """
     if not same_sizes(value.shape, like.shape) or same_sizes(value.stride(), like.stride()):
         return value

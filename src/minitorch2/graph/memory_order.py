@@ -14,10 +14,10 @@ def memory_order(tensor: torch.Tensor) -> list[int] | None:
     order = list(range(tensor.dim()))
     if is_dense(tensor):
         return order
-    if env_of(tensor.stride()) is not None:
+    steps, env = [expr_of(step) for step in tensor.stride()], env_of(tensor.stride())
+    if env is not None and not all(map(env.has_hint, steps)):
         return None
-    steps = [int(step) for step in tensor.stride()]
-    order.sort(key=lambda d: -steps[d])
+    order.sort(key=lambda d: -(steps[d] if env is None else env.hint(steps[d])))
     sizes, expected = [expr_of(size) for size in tensor.shape], 1
     for dimension in reversed(order):
         if sizes[dimension] != 1 and steps[dimension] != expected:

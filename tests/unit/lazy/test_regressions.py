@@ -376,3 +376,20 @@ def test_a_tensor_drawn_in_a_region_is_assigned_as_data():
         x.mul_(2)
     assert type(lazy.to_eager(x)) is torch.Tensor
     assert torch.equal(lazy.to_eager(x), lazy.to_eager(new)) and new.min() >= 2
+
+
+def test_a_result_of_varying_sizes_keeps_its_strides():
+    """A program for all sizes gave the strides of what was copied, as in a parameter's gradient."""
+
+    def gradient(x):
+        turned = torch.nn.Parameter(x.t().contiguous().t())
+        (turned.sin() * x).sum().backward()
+        return turned.grad
+
+    for rows in (3, 3, 2, 2, 4, 5):
+        x = torch.randn(rows, 6)
+        with lazy.lazily():
+            given = lazy.to_eager(gradient(x))
+        assert_same(given, gradient(x))
+        assert given.stride() == (1, rows)
+    assert lazy.metrics().compiled == 2
