@@ -200,6 +200,12 @@ WAYS = {"interpreted": (99, True), "compiled": (1, True), "late": (3, True),
 """After how many steps a step is compiled, and whether the operators run in a region."""
 
 
+LIMITS = {"derivative for set_ is not implemented", "Autograd not support dtype: Long"}
+"""Eager mode's errors in backward where PyTorch calls a lazy tensor's view operator again, which
+fails earlier with another error: `set_` on a base, a gradient in a view of integers
+(docs/layers/lazy.md tells it)."""
+
+
 @contextlib.contextmanager
 def deferred(compile_after: int, backend: str, *, region: bool) -> Iterator[None]:
     """Defer what runs in the block, from an empty trie on."""
@@ -228,6 +234,9 @@ def check(seed: int, *, gradients: bool = False, backend: str = "aot_eager") -> 
         for position, call in enumerate(calls if after < 99 else calls[:4]):
             if not region and call % 3 == 1:
                 continue  # to_lazy copies: rows do not share memory
+            value = wanted[position].value
+            if isinstance(value, tuple) and value[1] in LIMITS:
+                continue
             given = outcome(
                 function,
                 call,
