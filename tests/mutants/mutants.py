@@ -633,7 +633,14 @@ MUTANTS = (
     Mutant(
         "lazy",
         "a step does not know that it writes",
-        Edit(defer._note_write, "step.writes or any(", "False and any("),
+        Edit(defer._record, "step.writes or any(", "False and any("),
+        test_lazy_programs.test_programs_of_views_and_writes_match_eager,
+        examples=40,
+    ),
+    Mutant(
+        "lazy",
+        "a step does not know that it is in a region",
+        Edit(defer.defer, "current().in_region = in_region", "pass"),
         test_lazy_programs.test_programs_of_views_and_writes_match_eager,
         examples=40,
     ),
