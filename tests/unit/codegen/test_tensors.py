@@ -133,7 +133,7 @@ def test_where_nothing_is_familiar_python_is_asked():
         " if path == torch._C.__file__ else real(path, *a, **k)\n"
         "import minitorch2\n"
         "from minitorch2.native.torch_internals import tensors\n"
-        "print(tensors._interface(), tensors.empty_cpu is tensors._python_empty)\n"
+        "print(tensors.interface_of_torch(), tensors.empty_cpu is tensors._python_empty)\n"
         "f = minitorch2.compile(lambda x: x.softmax(-1).sum(0))\n"
         "x = torch.randn(4, 5)\n"
         "print(torch.allclose(f(x), x.softmax(-1).sum(0)))\n"
@@ -142,7 +142,7 @@ def test_where_nothing_is_familiar_python_is_asked():
     assert (done.stdout, done.returncode) == ("None True\nTrue\n", 0), done.stderr
 
 
-@pytest.mark.skipif(tensors._interface() is None, reason="this PyTorch is unfamiliar")
+@pytest.mark.skipif(tensors.interface_of_torch() is None, reason="this PyTorch is unfamiliar")
 def test_a_new_tensor_calls_no_python_function():
     calls = python_calls(lambda: empty_cpu((32, 32), (32, 1), torch.float32))
     assert calls == 1, "the lambda itself"
