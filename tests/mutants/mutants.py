@@ -95,6 +95,7 @@ from tests.property import (
     test_script_aliasing,
     test_script_passes,
     test_script_programs,
+    test_script_syntax,
     test_state,
     test_subclasses,
     test_surroundings,
@@ -742,8 +743,7 @@ MUTANTS = (
         "script",
         "`not` takes all that follows it",
         Edit(ExpressionParser._first, "_NOT - 1 if", "_LOOSEST if"),
-        test_script_programs.test_scripts_do_what_cpython_does,
-        examples=40,
+        test_script_syntax.test_expressions_have_the_trees_of_python,
     ),
     Mutant(
         "script",
