@@ -7,7 +7,33 @@ from minitorch2.script.syntax.from_ast import expression_from_ast
 from minitorch2.script.syntax.parser import parse_expression
 from minitorch2.script.syntax.source import SourceFile
 
-BINARY = "or and == != < <= > >= is in + - * / // % ** | & ^ << >> @".split() + ["is not", "not in"]
+BINARY = [
+    "or",
+    "and",
+    "==",
+    "!=",
+    "<",
+    "<=",
+    ">",
+    ">=",
+    "is",
+    "in",
+    "+",
+    "-",
+    "*",
+    "/",
+    "//",
+    "%",
+    "**",
+    "|",
+    "&",
+    "^",
+    "<<",
+    ">>",
+    "@",
+    "is not",
+    "not in",
+]
 NAMES = st.sampled_from(["a", "b", "x.y", "f(a)", "c[0]", "[a, b]", "1", "2.5", "(a)"])
 
 
