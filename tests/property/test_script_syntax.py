@@ -8,32 +8,9 @@ from minitorch2.script.syntax.parser import parse_expression
 from minitorch2.script.syntax.source import SourceFile
 
 BINARY = [
-    "or",
-    "and",
-    "==",
-    "!=",
-    "<",
-    "<=",
-    ">",
-    ">=",
-    "is",
-    "in",
-    "+",
-    "-",
-    "*",
-    "/",
-    "//",
-    "%",
-    "**",
-    "|",
-    "&",
-    "^",
-    "<<",
-    ">>",
-    "@",
-    "is not",
-    "not in",
-]
+    "or", "and", "==", "!=", "<", "<=", ">", ">=", "is", "is not", "in", "not in", "|", "^", "&",
+    "<<", ">>", "+", "-", "*", "/", "//", "%", "@", "**",
+]  # fmt: skip
 NAMES = st.sampled_from(["a", "b", "x.y", "f(a)", "c[0]", "[a, b]", "1", "2.5", "(a)"])
 
 
