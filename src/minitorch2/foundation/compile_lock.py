@@ -43,11 +43,13 @@ COMPILING = new_lock()
 @contextmanager
 def released() -> Iterator[None]:
     """Let other threads compile during the block, however often this thread holds the lock."""
-    held = COMPILING._release_save()  # type: ignore[attr-defined]  # as threading.Condition does
-    try:
+    held = None
+    try:  # an interruption at any line of this function must not lose the lock
+        held = COMPILING._release_save()  # type: ignore[attr-defined]  # as threading.Condition
         yield
     finally:
-        COMPILING._acquire_restore(held)  # type: ignore[attr-defined]
+        if held is not None and not is_held():
+            COMPILING._acquire_restore(held)  # type: ignore[attr-defined]
 
 
 @contextmanager

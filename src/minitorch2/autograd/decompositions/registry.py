@@ -30,7 +30,7 @@ def register_decomposition(
 
     Raises LoweringError when an operator already has a decomposition in the table.
 
-    >>> import math
+    >>> import math, torch
     >>> mine = {}
     >>> @register_decomposition(torch.ops.aten.log2.default, table=mine)
     ... def log2(x):

@@ -35,7 +35,7 @@ class _Library:
 @pytest.fixture(autouse=True)
 def no_gpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """The launcher's body, linked with the function above."""
-    monkeypatch.setattr(driver, "_library", _Library)
+    monkeypatch.setattr(driver, "cuda_driver", _Library)
     load = machine_code.load
     monkeypatch.setattr(machine_code, "load", lambda code, name: load(code, name))
     driver._body.cache_clear()
