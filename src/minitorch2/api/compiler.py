@@ -9,7 +9,7 @@ import functools
 import reprlib
 from collections.abc import Callable
 from types import FunctionType, MethodType
-from typing import Any, TypeVar, overload
+from typing import Any, TypedDict, TypeVar, Unpack, overload
 
 import torch
 
@@ -33,42 +33,29 @@ C = TypeVar("C", bound=Callable[..., Any])
 BackendChoice = str | Backend | None
 
 
-@overload
-def compile(
-    model: C,
-    *,
-    fullgraph: bool = ...,
-    dynamic: bool | None = ...,
-    backend: BackendChoice = ...,
-    mode: str | None = ...,
-    options: Options | None = ...,
-    disable: bool = ...,
-    recompile_limit: int | None = ...,
-    fail_on_recompile: bool = ...,
-    wait: bool = ...,
-    isolate_recompiles: bool = ...,
-    shapes_spec: ShapesSpec | None = ...,
-    name: str | None = ...,
-) -> C: ...
+class Keywords(TypedDict, total=False):
+    """The types of the keywords of `compile`, which its two forms share."""
+
+    fullgraph: bool
+    dynamic: bool | None
+    backend: BackendChoice
+    mode: str | None
+    options: Options | None
+    disable: bool
+    recompile_limit: int | None
+    fail_on_recompile: bool
+    wait: bool
+    isolate_recompiles: bool
+    shapes_spec: ShapesSpec | None
+    name: str | None
 
 
 @overload
-def compile(
-    model: None = ...,
-    *,
-    fullgraph: bool = ...,
-    dynamic: bool | None = ...,
-    backend: BackendChoice = ...,
-    mode: str | None = ...,
-    options: Options | None = ...,
-    disable: bool = ...,
-    recompile_limit: int | None = ...,
-    fail_on_recompile: bool = ...,
-    wait: bool = ...,
-    isolate_recompiles: bool = ...,
-    shapes_spec: ShapesSpec | None = ...,
-    name: str | None = ...,
-) -> Callable[[C], C]: ...
+def compile(model: C, **keywords: Unpack[Keywords]) -> C: ...
+
+
+@overload
+def compile(model: None = ..., **keywords: Unpack[Keywords]) -> Callable[[C], C]: ...
 
 
 def compile(

@@ -13,7 +13,7 @@ import os
 import threading
 import weakref
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 
 _LOCKS: weakref.WeakSet[threading.RLock] = weakref.WeakSet()
 
@@ -40,16 +40,36 @@ COMPILING = new_lock()
 """A thread may take it several times: backends may call compiled functions."""
 
 
-@contextmanager
-def released() -> Iterator[None]:
-    """Let other threads compile during the block, however often this thread holds the lock."""
-    held = None
-    try:  # an interruption at any line of this function must not lose the lock
-        held = COMPILING._release_save()  # type: ignore[attr-defined]  # as threading.Condition
-        yield
-    finally:
-        if held is not None and not is_held():
-            COMPILING._acquire_restore(held)  # type: ignore[attr-defined]
+class HeldAsBefore(AbstractContextManager[object]):
+    """Context manager: after the block this thread holds the lock as often as before it.
+
+    An interruption may hit the call that leaves the block, before the lock is restored. Enter two
+    of these, one in the other: one interruption hits one of them. This is not a generator: an
+    interrupted generator would go on, and restore the lock, when it is collected.
+    """
+
+    def __init__(self, lock: threading.RLock) -> None:
+        self.lock = lock
+        self.before = _depth(lock)
+
+    def __exit__(self, *_: object) -> None:
+        """Take or release the lock until the count is the old one."""
+        while _depth(self.lock) > self.before:
+            self.lock.release()
+        if self.before and not _depth(self.lock):
+            held = (self.before, threading.get_ident())
+            self.lock._acquire_restore(held)  # type: ignore[attr-defined]
+
+
+def _depth(lock: threading.RLock) -> int:
+    """Return how often this thread holds the lock."""
+    return lock._recursion_count()  # type: ignore[attr-defined, no-any-return]
+
+
+def let_others_compile() -> None:
+    """Release the compiler's lock until the end of `HeldAsBefore`, however often it is held."""
+    if is_held():
+        COMPILING._release_save()  # type: ignore[attr-defined]  # as threading.Condition does
 
 
 @contextmanager
@@ -73,19 +93,13 @@ MOST_SECONDS = 60.0
 """How long a thread waits for another one that compiles the same code."""
 
 
-@contextmanager
-def in_turn(lock: threading.RLock) -> Iterator[None]:
-    """Let one thread after another run the block, if that does not take too long.
+def take_turn(lock: threading.RLock) -> None:
+    """Wait until no other thread holds the lock, if that does not take too long, and take it.
 
     Waiting saves work and no more: two threads may compile the same code at once. So a thread that
     holds the compiler's lock does not wait, and others not forever: no deadlock comes of it.
     """
-    taken = lock.acquire(timeout=0 if is_held() else MOST_SECONDS)
-    try:
-        yield
-    finally:
-        if taken:
-            lock.release()
+    lock.acquire(timeout=0 if is_held() else MOST_SECONDS)
 
 
 def is_held() -> bool:

@@ -35,7 +35,7 @@ from minitorch2.bytecode.trackers.observed import UninitializedError
 from minitorch2.errors import GraphBreakError, MinitorchError, RecompileError, UnsupportedError
 from minitorch2.errors.cautions import caution
 from minitorch2.foundation import profiling
-from minitorch2.foundation.compile_lock import COMPILING, in_turn
+from minitorch2.foundation.compile_lock import COMPILING, HeldAsBefore, take_turn
 from minitorch2.foundation.generated_code import DISPATCHER
 from minitorch2.logs import get_logger
 from minitorch2.marks.controls import Disabled
@@ -203,10 +203,15 @@ class Dispatcher:
             return None
         _LOGGER.debug("step 1 of 8: %s is not skipped", self.name)
         run = None if self.region.waits else self._run_while_compiling(values)
-        if run is not None:
-            return run
-        with in_turn(self.cache.turn), COMPILING, frame_hook.disabled():
-            return self.find(values) or isolated(lambda: self._compile(values))
+        return run or self._compile_in_turn(values)
+
+    def _compile_in_turn(self, values: tuple[object, ...]) -> Run | None:
+        """Let one thread after another compile the function."""
+        turn = self.cache.turn
+        with HeldAsBefore(turn), HeldAsBefore(turn):
+            take_turn(turn)
+            with COMPILING, frame_hook.disabled():
+                return self.find(values) or isolated(lambda: self._compile(values))
 
     def _run_while_compiling(self, values: tuple[object, ...]) -> Run | None:
         """Find an entry or run in Python, and let another thread compile; None if this one has to.
@@ -234,14 +239,8 @@ class Dispatcher:
         return run or self.call_uncaptured
 
     def _compile_elsewhere(self, values: tuple[object, ...]) -> None:
-        with (
-            config.patch(suppress_errors=False),
-            in_turn(self.cache.turn),
-            COMPILING,
-            frame_hook.disabled(),
-        ):
-            if self.find(values) is None:
-                isolated(lambda: self._compile(values))
+        with config.patch(suppress_errors=False):
+            self._compile_in_turn(values)
 
     def _forbid_recompilation(self, values: tuple[object, ...]) -> None:
         if self.cache.times_compiled and self.region.settings().fail_on_recompile:

@@ -38,7 +38,13 @@ from minitorch2.bytecode.trackers.observed import UninitializedError
 from minitorch2.errors import MinitorchError, UnsupportedError
 from minitorch2.errors.cautions import caution
 from minitorch2.foundation import profiling
-from minitorch2.foundation.compile_lock import COMPILING, garbage_uncollected, is_held, released
+from minitorch2.foundation.compile_lock import (
+    COMPILING,
+    HeldAsBefore,
+    garbage_uncollected,
+    is_held,
+    let_others_compile,
+)
 from minitorch2.graph.graph_module import GraphModule
 from minitorch2.graph.node import SourceLine
 from minitorch2.logs import compile_id, compiling, get_logger
@@ -181,7 +187,8 @@ class Region:
         """
         backend, spare = forced_backend() or self.backend, module.copy()
         try:
-            with released():
+            with HeldAsBefore(COMPILING), HeldAsBefore(COMPILING):
+                let_others_compile()
                 return call_backend(backend, module, inputs)
         except Exception as error:
             if not self.suppresses_errors() or not is_suppressible(error):

@@ -107,38 +107,29 @@ def perform_binary(evaluator: Evaluator, residual: Residual, instruction: Instru
         push_result(evaluator, residual, f"({left}) {symbol} ({right})")
 
 
-_STATEMENTS: Final = {
+_FORMS: Final = {
     "STORE_ATTR": (2, "({1}).{argval} = {0}"),
     "DELETE_ATTR": (1, "del ({0}).{argval}"),
     "STORE_SUBSCR": (3, "({1})[{2}] = {0}"),
     "DELETE_SUBSCR": (2, "del ({0})[{1}]"),
     "STORE_SLICE": (4, "({1})[{2}:{3}] = {0}"),
-}
-"""The number of operands, and the statement that they make, the deepest operand first."""
-
-
-@performs(*_STATEMENTS)
-def perform_statement(evaluator: Evaluator, residual: Residual, instruction: Instruction) -> None:
-    """``object.name = value``, ``del container[key]`` and their like"""
-    count, text = _STATEMENTS[instruction.opname]
-    names = pop_names(evaluator, residual, count)
-    do(residual, text.format(*names, argval=instruction.argval))
-
-
-_EXPRESSIONS: Final = {
     "COMPARE_OP": (2, "({0}) {argval} ({1})"),
     "BINARY_SUBSCR": (2, "({0})[{1}]"),
     "BINARY_SLICE": (3, "({0})[{1}:{2}]"),
 }
-"""The number of operands, and the expression that they make."""
+"""The number of operands, the deepest first, and the statement or expression that they make."""
 
 
-@performs(*_EXPRESSIONS)
-def perform_expression(evaluator: Evaluator, residual: Residual, instruction: Instruction) -> None:
-    """``left < right``, ``container[key]``, ``container[start:stop]``"""
-    count, text = _EXPRESSIONS[instruction.opname]
+@performs(*_FORMS)
+def perform_form(evaluator: Evaluator, residual: Residual, instruction: Instruction) -> None:
+    """``object.name = value``, ``del container[key]``, ``left < right`` and their like"""
+    count, text = _FORMS[instruction.opname]
     names = pop_names(evaluator, residual, count)
-    push_result(evaluator, residual, text.format(*names, argval=instruction.argval))
+    made = text.format(*names, argval=instruction.argval)
+    if instruction.opname.startswith(("STORE", "DELETE")):
+        do(residual, made)
+    else:
+        push_result(evaluator, residual, made)
 
 
 @performs("IS_OP")

@@ -284,13 +284,8 @@ def _build_share(module: ir.Module, functions: dict[str, ir.Function]) -> None:
 
 def _build_launch(module: ir.Module, functions: dict[str, ir.Function], threaded: bool) -> None:
     launch = ir.Function(module, BODY, "minitorch2_launch")
-    builder = ir.IRBuilder(launch.append_basic_block())
-    address, objects, given = launch.args
-    state = builder.inttoptr(builder.call(functions["PyLong_AsLongLong"], [address]), WORDS)
-    expected = field(builder, state, _ARGUMENTS)
-    with builder.if_then(builder.icmp_signed("!=", given, expected), likely=False):
-        text = "kernel takes %lld arguments, not %lld"
-        build_error(builder, functions, "PyExc_TypeError", text, expected, given)
+    _, objects, given = launch.args
+    builder, state = builtin.begin_launch(launch, functions, _ARGUMENTS)
     count, kernels = field(builder, state, _COUNT), builder.gep(state, [WORD(_KERNELS)])
     block, error = builder.alloca(WORD, builder.add(given, count)), builder.alloca(WORD, WORD(2))
     left, work = _variable(builder, objects), _variable(builder, _REAL(0))

@@ -97,6 +97,20 @@ def build_error(
     builder.ret(NULL)
 
 
+def begin_launch(
+    launch: ir.Function, functions: Mapping[str, ir.Function], count_at: int
+) -> tuple[ir.IRBuilder, ir.Value]:
+    """Begin the body of a launcher: read its state, whose word `count_at` counts the arguments."""
+    builder = ir.IRBuilder(launch.append_basic_block())
+    address, _, given = launch.args
+    state = builder.inttoptr(builder.call(functions["PyLong_AsLongLong"], [address]), WORDS)
+    expected = field(builder, state, count_at)
+    with builder.if_then(builder.icmp_signed("!=", given, expected), likely=False):
+        text_of_error = "kernel takes %lld arguments, not %lld"
+        build_error(builder, functions, "PyExc_TypeError", text_of_error, expected, given)
+    return builder, state
+
+
 def text(builder: ir.IRBuilder, value: str) -> ir.Value:
     """Return a C string."""
     data = bytearray(value.encode() + b"\0")

@@ -164,13 +164,8 @@ def build_module() -> ir.Module:
 
 
 def _build_launch(launch: ir.Function, functions: dict[str, ir.Function]) -> None:
-    builder = ir.IRBuilder(launch.append_basic_block())
-    address, objects, count = launch.args
-    state = builder.inttoptr(builder.call(functions["PyLong_AsLongLong"], [address]), WORDS)
-    expected = field(builder, state, _COUNT)
-    with builder.if_then(builder.icmp_signed("!=", count, expected), likely=False):
-        text = "kernel takes %lld arguments, not %lld"
-        build_error(builder, functions, "PyExc_TypeError", text, expected, count)
+    _, objects, count = launch.args
+    builder, state = builtin.begin_launch(launch, functions, _COUNT)
     block = builder.alloca(WORD, builder.add(count, WORD(2)))
     build_conversion(builder, functions, objects, count, block)
     for extra in (0, 1):  # Triton's kernels take the addresses of two scratch spaces at the end

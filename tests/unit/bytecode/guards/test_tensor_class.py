@@ -12,6 +12,7 @@ import minitorch2
 from minitorch2 import stages
 from minitorch2.bytecode.guards import tensor_class
 from minitorch2.native.cpython import class_versions
+from tests.unit.bytecode.soundness.processes import run
 
 X = torch.tensor([[0.5, -1.5], [2.0, 3.0]])
 Program = Callable[[torch.Tensor], object]
@@ -64,8 +65,19 @@ def same(one: object, other: object) -> bool:
     return torch.Tensor.equal(one, other) if isinstance(one, torch.Tensor) else one == other
 
 
+LASTING = ("__getitem__", "__setitem__", "__len__")
+"""A class that had its own method of this name keeps the C slot: `torch.tensor([scalar])` fails."""
+
+
 @pytest.mark.parametrize("name", CAPTURED)
 def test_a_replaced_method_is_noticed_and_captured(name: str) -> None:
+    if name in LASTING:
+        run(f"import {__name__} as tests; tests.replace_and_restore({name!r})", preamble="")
+    else:
+        replace_and_restore(name)
+
+
+def replace_and_restore(name: str) -> None:
     program, method = CAPTURED[name]
     fast = minitorch2.compile(program, backend="eager", fullgraph=True)
     with stages.collect() as log:
