@@ -44,7 +44,8 @@ from minitorch2.bytecode.guards.filters import GuardFilter, select_guards
 from minitorch2.bytecode.guards.guard_function import compile_guards
 from minitorch2.bytecode.guards.overrides import without_overrides
 from minitorch2.bytecode.guards.settings import OF_OPERATORS, Place
-from minitorch2.bytecode.operators.blocks import outline_blocks
+from minitorch2.bytecode.guards.tensor_class import forbid_disguised_tensors
+from minitorch2.bytecode.operators.blocks import bound_symbols, outline_blocks
 from minitorch2.bytecode.residual.breaks import FrameEnd
 from minitorch2.bytecode.residual.continuations import Continuation, Continuations
 from minitorch2.bytecode.residual.residual_function import ResidualFunction
@@ -68,10 +69,9 @@ from minitorch2.errors import GraphBreakError, UnsupportedError
 from minitorch2.graph.graph_module import GraphModule
 from minitorch2.graph.node import Node, SourceLine
 from minitorch2.graph.passes import simplify_sizes
-from minitorch2.graph.printer import symbol_sizes
 from minitorch2.graph.raising import is_marked, may_raise
 from minitorch2.graph.symbol_nodes import Liveness
-from minitorch2.graph.symbols import bindings, free_symbols
+from minitorch2.graph.symbols import free_symbols
 from minitorch2.graph.wrapper_tensors import is_wrapper
 from minitorch2.logs import compile_id, get_logger
 from minitorch2.native.cpython import frame_hook
@@ -150,6 +150,7 @@ def compile_frame(frame: Frame, compiler: FrameCompiler) -> CompiledFrame:
         UnsupportedError: no residual code can be made: the frame runs in Python as it is.
         GraphBreakError: there is a graph break, and the region wants one graph.
     """
+    forbid_disguised_tensors()
     try:
         return _compile_frame(frame, compiler)
     except UnsupportedError as reason:
@@ -442,9 +443,8 @@ class Attempt:
         for node in graph.nodes:
             wanted |= free_symbols((node.args, dict(node.kwargs)))
         if wanted:
-            sizes = [pair for node in graph.placeholders for pair in symbol_sizes(node)]
-            carried = {symbol for symbol, _ in bindings(sizes)}
-            self.capture.size_inputs(self.capture.sizes.of_inputs(wanted - carried))
+            missing = wanted - bound_symbols(graph.placeholders)
+            self.capture.size_inputs(self.capture.sizes.of_inputs(missing))
 
     def call_graph(self, name: str, module: GraphModule, outputs: list[Node]) -> None:
         """Compile the graph with the backend and call the result first of all."""

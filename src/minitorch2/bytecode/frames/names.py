@@ -4,17 +4,13 @@ from __future__ import annotations
 
 from types import CodeType
 
+from minitorch2.bytecode.machine.continuation import variable_names
 from minitorch2.graph.scope import Scope
 
 
 def names_of(code: CodeType) -> frozenset[str]:
     """Return all names that a code object mentions."""
-    return frozenset((*variables_of(code), *code.co_names))
-
-
-def variables_of(code: CodeType) -> tuple[str, ...]:
-    """Return all variables of a code object: its parameters first."""
-    return tuple(dict.fromkeys((*code.co_varnames, *code.co_cellvars, *code.co_freevars)))
+    return frozenset((*variable_names(code), *code.co_names))
 
 
 def parameter_names(code: CodeType, count: int) -> tuple[str, ...]:

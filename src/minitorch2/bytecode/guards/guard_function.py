@@ -24,12 +24,12 @@ from time import perf_counter
 from types import CellType, CodeType, FunctionType
 from typing import cast
 
-from minitorch2.bytecode.frames.names import variables_of
 from minitorch2.bytecode.guards.guard import Check, Guard
 from minitorch2.bytecode.guards.guard_program import GuardProgram, write_program
 from minitorch2.bytecode.guards.sources import LocalSource, RootSource, Source, StepSource
 from minitorch2.bytecode.guards.torch_state import SETTINGS, global_state_guards
 from minitorch2.bytecode.guards.values import Held, hold, keep
+from minitorch2.bytecode.machine.continuation import variable_names
 from minitorch2.foundation.generated_code import keep_source, new_file
 from minitorch2.graph.scope import Scope
 from minitorch2.native.cpython.guard_machine import PATH_ERRORS
@@ -167,7 +167,7 @@ def compile_guards(
     """
     unique = tuple(dict.fromkeys(guards))
     held = _held_references(unique, references or {})
-    body = _Body(Scope(_root_names(unique), variables_of(function.__code__)))
+    body = _Body(Scope(_root_names(unique), variable_names(function.__code__)))
     for guard in unique:
         body.add(guard)
     header = f"def guard({_parameters(function)}):"

@@ -14,6 +14,7 @@ from torch import nn
 
 from minitorch2.bytecode.guards.class_version import is_special, unless_seen
 from minitorch2.bytecode.guards.guard import Check, Guard, Name, Test
+from minitorch2.errors import UnsupportedError
 from minitorch2.native.cpython.class_versions import NEVER, unseen, version_of
 from minitorch2.native.cpython.guard_machine import Op
 
@@ -64,6 +65,25 @@ def replaced_attributes() -> Replaced:
 def replaced_names() -> frozenset[str]:
     """Return the names of `replaced_attributes`."""
     return frozenset(name for _, name, _ in replaced_attributes())
+
+
+_READ_BY_COMPILERS: Final = {
+    "shape", "size", "stride", "dim", "ndim", "ndimension", "numel", "nelement", "dtype", "device",
+    "layout", "requires_grad", "element_size", "itemsize", "nbytes", "storage_offset", "data_ptr",
+    "storage", "untyped_storage", "is_contiguous", "is_sparse", "is_nested", "is_floating_point",
+    "is_complex", "is_conj", "is_neg", "_is_view", "_base", "_version", "as_strided", "detach",
+    "__torch_function__", "__torch_dispatch__",
+}  # fmt: skip
+
+
+def forbid_disguised_tensors() -> None:
+    """Raise UnsupportedError while a program has replaced an attribute that compilers read."""
+    for name in sorted(replaced_names() & _READ_BY_COMPILERS):
+        raise UnsupportedError(
+            f"the program has replaced Tensor.{name}, which says to compilers how a tensor lies",
+            code="tensor-attribute",
+            fix="put PyTorch's own attribute back before the function is compiled",
+        )
 
 
 @dataclass(frozen=True)

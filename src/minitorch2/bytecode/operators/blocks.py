@@ -21,6 +21,8 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+import sympy
+
 from minitorch2 import stages
 from minitorch2.graph.canonical import graph_hash
 from minitorch2.graph.effects import is_impure, is_random, written_by
@@ -151,15 +153,16 @@ def _with_sizes(graph: Graph, nodes: list[Node], inputs: list[Node]) -> list[Nod
     """Return the inputs, and inputs of the whole graph that are sizes the part computes with."""
     wanted = free_symbols([(node.args, dict(node.kwargs)) for node in nodes])
     for node in graph.placeholders:
-        missing = wanted - _bound(inputs)
+        missing = wanted - bound_symbols(inputs)
         if not missing:
             break
-        if not missing.isdisjoint(_bound([node])):
+        if not missing.isdisjoint(bound_symbols([node])):
             inputs = [*inputs, node]
-    return None if wanted - _bound(inputs) else inputs
+    return None if wanted - bound_symbols(inputs) else inputs
 
 
-def _bound(nodes: Sequence[Node]) -> set[object]:
+def bound_symbols(nodes: Sequence[Node]) -> set[sympy.Symbol]:
+    """Return the symbols that the values of these nodes tell."""
     return {symbol for symbol, _ in bindings(size for n in nodes for size in symbol_sizes(n))}
 
 

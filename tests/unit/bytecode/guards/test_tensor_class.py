@@ -51,7 +51,6 @@ CAPTURED: dict[str, tuple[Program, Any]] = {
     "__float__": (lambda x: torch.mul(x, float(x.sum())), lambda self: 3.0),
     "__enter__": (lambda x: x.sin() if hasattr(x, "__enter__") else x.cos(), unary),
     "relu": (lambda x: x.relu(), unary),
-    "ndim": (lambda x: x * x.ndim, property(lambda self: 5)),
     "T": (lambda x: x.T, property(unary)),
     "is_leaf": (lambda x: x * x.is_leaf, property(lambda self: 5)),
 }
@@ -115,6 +114,46 @@ def test_a_replaced_method_is_noticed_and_left_to_python(case: str) -> None:
     with given(name, method):
         assert same(outcome(fast), outcome(program))
     assert same(outcome(fast), outcome(program))
+
+
+DISGUISES: dict[str, Any] = {
+    "shape": property(lambda self: torch.Size([1, 1])),
+    "size": lambda self, dim=None: 1 if dim else torch.Size([1, 1]),
+    "stride": lambda self, dim=None: 1 if dim else (1, 1),
+    "ndim": property(lambda self: 5),
+    "dtype": property(lambda self: torch.float64),
+    "is_contiguous": lambda self, **options: False,
+}
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("name", DISGUISES)
+def test_a_frame_runs_in_python_while_tensors_lie_about_themselves(
+    name: str, dynamic: bool
+) -> None:
+    """Kernels were made for tensors of one element, and stayed in the cache on disk."""
+
+    def program(x: torch.Tensor) -> torch.Tensor:
+        return x.sin().sum(0) * x.shape[0] + x
+
+    def outcome(call: Any) -> list[torch.Tensor]:
+        x = X.clone().requires_grad_()
+        y = call(x)
+        y.sum().backward()
+        assert x.grad is not None
+        return [y.detach(), x.grad]
+
+    before, after = (minitorch2.compile(program, dynamic=dynamic) for _ in range(2))
+    outcome(before)
+    with stages.collect() as log:
+        with given(name, DISGUISES[name]):
+            disguised = [outcome(call) for call in (program, before, after)]
+            wanted, *others = [[each.tolist() for each in found] for found in disguised]
+            assert others == [wanted, wanted]
+            with pytest.raises(minitorch2.errors.GraphBreakError, match=f"Tensor.{name}"):
+                minitorch2.compile(program, fullgraph=True)(X)
+        torch.testing.assert_close(outcome(before), outcome(program))
+    assert log.counts["graphs"] == 0
 
 
 def test_kernels_do_not_serve_a_replaced_operator() -> None:

@@ -22,6 +22,7 @@ from minitorch2.bytecode.trackers.callee import callee_of
 from minitorch2.bytecode.trackers.descriptors import MISSING, guard_absent, inherits, is_trusted
 from minitorch2.bytecode.trackers.get_attr import BoundMethodVariable, GetAttrVariable
 from minitorch2.bytecode.trackers.interfaces import Callee, Default, Evaluator, Residual
+from minitorch2.bytecode.trackers.known import KnownObjectVariable
 from minitorch2.bytecode.trackers.observed import raise_as_observed, raise_observed
 from minitorch2.bytecode.trackers.python_values.cell import CellVariable
 from minitorch2.bytecode.trackers.python_values.constant import NONE, ConstantVariable, literal
@@ -67,18 +68,11 @@ class FunctionVariable(VariableTracker):
         evaluator.capture.side_effects.store_attribute(self, name, value)
 
 
-class UserFunctionVariable(FunctionVariable):
+class UserFunctionVariable(FunctionVariable, KnownObjectVariable):
     """A Python function of the outside world."""
-
-    def __init__(self, value: FunctionType, **options: Any) -> None:
-        super().__init__(**options)
-        self.value = value
 
     def __repr__(self) -> str:
         return f"UserFunctionVariable({self.value.__qualname__})"
-
-    def hash_key(self) -> Hashable:
-        return ("object", id(self.value))
 
     def callee(self, evaluator: Evaluator) -> Callee:
         return callee_of(evaluator.capture, self.value, self.source)
@@ -106,9 +100,6 @@ class UserFunctionVariable(FunctionVariable):
             return evaluator.capture.wrap(value, evaluator.capture.reference(value))
         source = self.source or evaluator.capture.reference(self.value)
         return evaluator.capture.wrap(value, AttributeSource(source, name))
-
-    def rebuild(self, residual: Residual) -> str:
-        return residual.reference(self.value)
 
 
 class PolyfillVariable(UserFunctionVariable):
@@ -402,18 +393,12 @@ def is_none(value: VariableTracker | None) -> bool:
     return value is None or (isinstance(value, ConstantVariable) and value.value is None)
 
 
-class CachedFunctionVariable(VariableTracker):
+class CachedFunctionVariable(KnownObjectVariable):
     """A function under `functools.lru_cache`: its result for constants is a constant."""
 
     def __init__(self, value: Any, function: VariableTracker, **options: Any) -> None:
-        super().__init__(**options)
-        self.value, self.function = value, function
-
-    def python_type(self) -> type:
-        return type(self.value)
-
-    def hash_key(self) -> Hashable:
-        return ("object", id(self.value))
+        super().__init__(value, **options)
+        self.function = function
 
     def get_attribute(self, evaluator: Evaluator, name: str) -> VariableTracker:
         if name == "__wrapped__":

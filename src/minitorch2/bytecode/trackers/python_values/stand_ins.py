@@ -21,7 +21,6 @@ from minitorch2.bytecode.trackers.lazy import realize
 from minitorch2.bytecode.trackers.python_values.constant import ConstantVariable
 from minitorch2.bytecode.trackers.python_values.functions import (
     NestedFunctionVariable,
-    UserFunctionVariable,
 )
 from minitorch2.bytecode.trackers.python_values.mapping import DictVariable
 from minitorch2.bytecode.trackers.python_values.objects import ObjectVariable
@@ -35,7 +34,7 @@ class StandIn:
 def stand_in(references: References, tracker: VariableTracker) -> Any:
     """Return the real object that stands for a value; the value itself if it is known."""
     tracker = realize(tracker)
-    if isinstance(tracker, ConstantVariable | KnownObjectVariable | UserFunctionVariable):
+    if isinstance(tracker, ConstantVariable | KnownObjectVariable):
         return tracker.value
     for value, known in references.stand_ins.values():
         if known is tracker:

@@ -10,6 +10,7 @@ from typing import Any
 
 import sympy
 
+from minitorch2.bytecode.operators.blocks import bound_symbols
 from minitorch2.bytecode.trackers.base import Arguments, VariableTracker, unsupported
 from minitorch2.bytecode.trackers.interfaces import Evaluator
 from minitorch2.bytecode.trackers.python_values.sequence import ListVariable, TupleVariable
@@ -17,8 +18,6 @@ from minitorch2.bytecode.trackers.subgraph import Subgraph, record
 from minitorch2.bytecode.trackers.torch_values.tensor import TensorVariable
 from minitorch2.graph.graph_module import GraphModule
 from minitorch2.graph.node import Node
-from minitorch2.graph.printer import symbol_sizes
-from minitorch2.graph.symbols import bindings
 
 
 class Recorded:
@@ -79,17 +78,13 @@ def binders(
     evaluator: Evaluator, code: str, symbols: set[sympy.Symbol], inputs: Sequence[Node]
 ) -> Iterator[Node]:
     """Yield inputs of the whole graph that have the sizes that the given ones do not have."""
-    missing = symbols - _bound(inputs)
+    missing = symbols - bound_symbols(inputs)
     for node in (entry.node for entry in evaluator.capture.inputs):
-        if not missing.isdisjoint(found := _bound([node])):
+        if not missing.isdisjoint(found := bound_symbols([node])):
             missing -= found
             yield node
     if missing:
         unsupported(code, "a size that no input of the graph tells")
-
-
-def _bound(nodes: Sequence[Node]) -> set[sympy.Symbol]:
-    return {symbol for symbol, _ in bindings(size for n in nodes for size in symbol_sizes(n))}
 
 
 def call_graphs(
