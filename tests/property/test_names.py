@@ -201,7 +201,7 @@ def $main($x, $y):
     except KeyError as $error:
         $stop()
         $last = $last * len($error.args)
-    return $several, $last.max(-1), $pair.$member_one, getattr($pair, "not a name") * 2
+    return $several, $last.amax(-1), $pair.$member_one, getattr($pair, "not a name") * 2
 """)
 SUSPENSIONS = Named("""\
 import torch as $torch

@@ -195,6 +195,6 @@ def test_modules_in_garbage_cycles_die_before_their_contexts():
         cycle = [machine_code.parse_alone("define void @f() { ret void }")]
         alive.append(weakref.ref(cycle[0][0]))
         cycle.append(cycle)
-        del cycle
-        gc.collect()
+    del cycle
+    gc.collect()
     assert [found() for found in alive] == [None] * 20
