@@ -8,6 +8,7 @@ source lists exactly the methods that are modelled. Any other method is a graph 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
 
 from minitorch2.bytecode.trackers.base import Arguments, Keywords, VariableTracker, unsupported
@@ -95,3 +96,20 @@ class ModeledVariable(VariableTracker):
         if not hasattr(self.python_type(), name):
             raise_observed(AttributeError, f"{type_name!r} object has no attribute {name!r}")
         return unsupported("method", f"method {name!r} of a {type_name}")
+
+
+class ComparedVariable(ModeledVariable):
+    """A value with one model of its six comparisons."""
+
+    def compare(self, evaluator: Evaluator, other: VariableTracker, symbol: str) -> VariableTracker:
+        """``self <symbol> other``"""
+        raise NotImplementedError
+
+    def model(self, name: str) -> Model | None:
+        symbol = _SYMBOLS.get(name)
+        return partial(self.compare, symbol=symbol) if symbol else super().model(name)
+
+
+_SYMBOLS: Final = {
+    "__eq__": "==", "__ne__": "!=", "__lt__": "<", "__le__": "<=", "__gt__": ">", "__ge__": ">="
+}  # fmt: skip

@@ -126,6 +126,22 @@ def set_operations(x):
 
 
 @program
+def sets_sought_in_sets(x):
+    """A set has no hash: CPython seeks a frozen set in its place."""
+    inner = frozenset({1})
+    s, asked = {2, inner, frozenset()}, {1}
+    found = asked in s, {3} not in s, set() in s, [*map(s.__contains__, [{1}, {2}])]
+    s.discard({3})
+    s.discard(asked)
+    s.remove(set())
+    asked.add(2)
+    try:
+        s.remove(asked)
+    except KeyError as error:
+        return x + len(s), s, found, error.args, asked in frozenset({frozenset({1, 2})})
+
+
+@program
 def slices(x):
     s = slice(1, None, 2)
     items = list(range(6))

@@ -18,7 +18,7 @@ from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
 from minitorch2.bytecode.trackers.descriptors import MISSING, class_lookup
 from minitorch2.bytecode.trackers.interfaces import Evaluator, Residual
 from minitorch2.bytecode.trackers.lazy import realize, realize_all
-from minitorch2.bytecode.trackers.modeled import ModeledVariable
+from minitorch2.bytecode.trackers.modeled import ComparedVariable, ModeledVariable
 from minitorch2.bytecode.trackers.observed import raise_as_observed, raise_observed
 from minitorch2.bytecode.trackers.python_values.constant import (
     NONE,
@@ -32,7 +32,7 @@ from minitorch2.bytecode.trackers.python_values.iterator import SequenceIterator
 from minitorch2.graph.node import Argument
 
 
-class SequenceVariable(ModeledVariable):
+class SequenceVariable(ComparedVariable):
     """The base of lists and tuples.
 
     `elements` may be lazy until `element` or `items` takes them.
@@ -156,9 +156,7 @@ class SequenceVariable(ModeledVariable):
 
     # Comparing ----------------------------------------------------------------------------------
 
-    def _compare(
-        self, evaluator: Evaluator, other: VariableTracker, symbol: str
-    ) -> VariableTracker:
+    def compare(self, evaluator: Evaluator, other: VariableTracker, symbol: str) -> VariableTracker:
         if not isinstance(other, SequenceVariable) or not self._comparable(other):
             return NOT_IMPLEMENTED
         mine, others = self.realized(), other.realized()
@@ -175,24 +173,6 @@ class SequenceVariable(ModeledVariable):
     def _comparable(self, other: SequenceVariable) -> bool:
         base = tuple if isinstance(self, TupleVariable) else self.CLS
         return issubclass(other.python_type(), base)
-
-    def py___eq__(self, evaluator: Evaluator, other: VariableTracker) -> VariableTracker:
-        return self._compare(evaluator, other, "==")
-
-    def py___ne__(self, evaluator: Evaluator, other: VariableTracker) -> VariableTracker:
-        return self._compare(evaluator, other, "!=")
-
-    def py___lt__(self, evaluator: Evaluator, other: VariableTracker) -> VariableTracker:
-        return self._compare(evaluator, other, "<")
-
-    def py___le__(self, evaluator: Evaluator, other: VariableTracker) -> VariableTracker:
-        return self._compare(evaluator, other, "<=")
-
-    def py___gt__(self, evaluator: Evaluator, other: VariableTracker) -> VariableTracker:
-        return self._compare(evaluator, other, ">")
-
-    def py___ge__(self, evaluator: Evaluator, other: VariableTracker) -> VariableTracker:
-        return self._compare(evaluator, other, ">=")
 
     # Combining ----------------------------------------------------------------------------------
 

@@ -12,7 +12,7 @@ from typing import Any
 from minitorch2.bytecode.trackers import operations
 from minitorch2.bytecode.trackers.base import VariableTracker
 from minitorch2.bytecode.trackers.interfaces import Evaluator, Residual
-from minitorch2.bytecode.trackers.modeled import ModeledVariable
+from minitorch2.bytecode.trackers.modeled import ComparedVariable
 from minitorch2.bytecode.trackers.observed import ObservedError, raise_observed
 from minitorch2.bytecode.trackers.python_values.constant import (
     NOT_IMPLEMENTED,
@@ -27,7 +27,7 @@ from minitorch2.bytecode.trackers.python_values.iterator import GuardedIterator
 Members = dict[Hashable, VariableTracker]
 
 
-class SetVariable(ModeledVariable):
+class SetVariable(ComparedVariable):
     """A set or, with `cls`, a frozenset.
 
     Args:
@@ -92,7 +92,13 @@ class SetVariable(ModeledVariable):
         return GuardedIterator(self, self.items(evaluator), lambda: self.members.values(), message)
 
     def py___contains__(self, evaluator: Evaluator, item: VariableTracker) -> VariableTracker:
-        return ConstantVariable(key_among(item, self.members) in self.members)
+        return ConstantVariable(self._sought(item) in self.members)
+
+    def _sought(self, item: VariableTracker) -> Hashable:
+        """Return the key of an item that may be a member; a set is sought as a frozen set."""
+        if isinstance(item, SetVariable) and item.cls is set:
+            item = SetVariable(item.members.values(), frozenset)
+        return key_among(item, self.members)
 
     def py_copy(self, evaluator: Evaluator) -> VariableTracker:
         return SetVariable(self.members.values(), self.cls)
@@ -102,11 +108,11 @@ class SetVariable(ModeledVariable):
         self.changed(evaluator).setdefault(key, item)
 
     def py_discard(self, evaluator: Evaluator, item: VariableTracker) -> None:
-        key = key_among(item, self.members)
+        key = self._sought(item)
         self.changed(evaluator).pop(key, None)
 
     def py_remove(self, evaluator: Evaluator, item: VariableTracker) -> None:
-        if key_among(item, self.members) not in self.members:
+        if self._sought(item) not in self.members:
             raise ObservedError(KeyError, (item.as_constant(),) if item.is_constant() else ())
         self.py_discard(evaluator, item)
 
@@ -226,31 +232,13 @@ class SetVariable(ModeledVariable):
             return NOT_IMPLEMENTED
         return self.py_symmetric_difference(evaluator, other)
 
-    def _keys_compare(self, other: VariableTracker, symbol: str) -> VariableTracker:
+    def compare(self, evaluator: Evaluator, other: VariableTracker, symbol: str) -> VariableTracker:
         if isinstance(other, DictViewVariable) and other.view != "values":
             other = SetVariable(other.owner.keys() if other.view == "keys" else other.pairs())
         if not isinstance(other, SetVariable):
             return NOT_IMPLEMENTED
         function = operations.COMPARISONS[symbol][2]
         return ConstantVariable(function(self.members.keys(), other.members.keys()))
-
-    def py___eq__(self, evaluator: Evaluator, other: VariableTracker) -> VariableTracker:
-        return self._keys_compare(other, "==")
-
-    def py___ne__(self, evaluator: Evaluator, other: VariableTracker) -> VariableTracker:
-        return self._keys_compare(other, "!=")
-
-    def py___le__(self, evaluator: Evaluator, other: VariableTracker) -> VariableTracker:
-        return self._keys_compare(other, "<=")
-
-    def py___lt__(self, evaluator: Evaluator, other: VariableTracker) -> VariableTracker:
-        return self._keys_compare(other, "<")
-
-    def py___ge__(self, evaluator: Evaluator, other: VariableTracker) -> VariableTracker:
-        return self._keys_compare(other, ">=")
-
-    def py___gt__(self, evaluator: Evaluator, other: VariableTracker) -> VariableTracker:
-        return self._keys_compare(other, ">")
 
     # Rebuilding ---------------------------------------------------------------------------------
 
