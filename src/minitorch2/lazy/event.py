@@ -1,8 +1,10 @@
 """Events of the trie: a call without its values and without the numbers that may vary.
 
 event ::= operator argument* (name argument)* remark*
-argument ::= %i | <int> | <float> | LIST argument* END | (type, literal)
+argument ::= %i | <int> | <float> | LIST argument* END | (type, literal) | (type, text)
 remark ::= (word, anything)          tells apart events whose arguments are equal
+
+The text of a float or complex number stands for it: -0.0 equals 0.0, and a NaN equals nothing.
 """
 
 from __future__ import annotations
@@ -47,7 +49,10 @@ def arguments_of(event: Event) -> tuple[tuple[Any, ...], dict[str, Any]]:
 def _read(item: Any, items: Iterator[Any]) -> Any:
     if item is LIST:
         return [_read(part, items) for part in iter(items.__next__, END)]
-    return item[1] if type(item) is tuple else item
+    if type(item) is not tuple:
+        return item
+    kind, value = item
+    return kind(value) if kind in (float, complex) else value
 
 
 def fill(template: Any, values: Any, numbers: Any) -> Any:

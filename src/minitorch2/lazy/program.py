@@ -12,6 +12,7 @@ import sympy
 import torch
 
 from minitorch2.backends.registry import Backend
+from minitorch2.graph.literals import literal
 from minitorch2.graph.symbols.admission import assumptions, function_of
 from minitorch2.lazy import trie
 from minitorch2.lazy.holes import Holes, solve
@@ -76,7 +77,7 @@ class _Admission:
         self._expressions: list[tuple[int, Callable[..., Numbers]]] = []
         for event, slots in enumerate(holes.slots):
             if any(isinstance(slot, sympy.Basic) for slot in slots):
-                text = "".join(f"{slot}, " for slot in slots)
+                text = "".join(f"{_text(slot)}, " for slot in slots)
                 self._expressions.append((event, self._function(f"({text})")))
             elif slots:
                 self._constants.append((event, slots))
@@ -94,6 +95,12 @@ class _Admission:
             return False
         wanted = (numbers[event] == function(**at) for event, function in self._expressions)
         return all(wanted) and bool(self._guards(**at))
+
+
+def _text(slot: Any) -> str:
+    """Return what a number must equal. The negative of 0.0 equals 0.0 and is another number."""
+    is_negated = isinstance(slot, sympy.Mul) and not slot.is_integer
+    return f"({slot} or None)" if is_negated else literal(slot)
 
 
 def choose(

@@ -135,7 +135,7 @@ def _add(
     elif kind is int and varies:
         event.append(INT)
         numbers.append(argument)
-    elif kind is float and varies:
+    elif kind is float and varies and (argument or repr(argument) == "0.0"):
         event.append(FLOAT)
         numbers.append(argument)
     elif kind is list or kind is tuple:
@@ -149,7 +149,7 @@ def _add(
     elif isinstance(argument, torch.Generator):
         raise NotPlainError
     else:
-        event.append((kind, argument))
+        event.append((kind, repr(argument) if kind in (float, complex) else argument))
 
 
 def value_of_plain(step: Step, tensor: torch.Tensor, *, shares: bool) -> Value:

@@ -393,3 +393,28 @@ def test_a_result_of_varying_sizes_keeps_its_strides():
         assert_same(given, gradient(x))
         assert given.stride() == (1, rows)
     assert lazy.metrics().compiled == 2
+
+
+def test_minus_infinity_beside_a_size_that_varies():
+    """The text of the conditions on the numbers called it `inf`."""
+    for rows in (3, 3, 4, 5, 6):
+        x = torch.arange(float(rows))
+        with lazy.lazily():
+            given = lazy.to_eager(torch.full((x.size(0),), float("-inf")) + x.exp())
+        assert torch.equal(given, torch.full((rows,), float("-inf")))
+    assert lazy.metrics().compiled == 2
+
+
+@pytest.mark.parametrize("numbers", [(0.0, -0.0), (-0.0, 0.0), (1.0, 2.0, 0.0, -0.0)])
+def test_minus_zero_is_not_zero(numbers):
+    """A step with 0.0 was taken for the one with -0.0, as they are equal."""
+
+    def program(x, number):
+        return 1 / (x * number), torch.clamp(x - 1, number), 1 / (x * -number)
+
+    for number in numbers * 3:
+        x = torch.ones(3)
+        with lazy.lazily():
+            given = [lazy.to_eager(result) for result in program(x, number)]
+        for one, wanted in zip(given, program(x, number), strict=True):
+            assert torch.equal(1 / one, 1 / wanted), number

@@ -6,7 +6,6 @@ Each reading is kept with what it gave, so a call can tell whether the graph sti
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
@@ -115,7 +114,7 @@ def same(now: Any, then: Any) -> bool:
     if type(now) is not type(then):
         return False
     if isinstance(now, float):
-        return (now == then and math.copysign(1, now) == math.copysign(1, then)) or now != now
+        return repr(now) == repr(then)  # 0.0 equals -0.0, and a NaN equals nothing
     if isinstance(now, complex):
         return same(now.real, then.real) and same(now.imag, then.imag)
     if isinstance(now, _BY_VALUE):
