@@ -11,7 +11,7 @@ Grammar::
             | NoneMatch(source)
             | LengthMatch(source, n) | DictKeysMatch(source, keys) | SetMatch(source, elements)
             | Remaining(source, n)                 elements left in an iterator
-            | KeyPresent(source, key) | KeyAbsent(source, key)
+            | KeyMatch(source, key, present)
             | AttributeGuard(source, name, present) | EmptyCell(source)
             | SameObject(source, other) | DistinctObjects(sources) | DistinctStorages(sources)
             | MemoryPattern(sources, pattern) | StorageSize(source, nbytes)
@@ -23,9 +23,9 @@ Grammar::
             | ClassMatch(class, names) | TensorClass(replaced)
 
 A guard is a small frozen value: equal guards are one guard, so a set of them has no repeats, and
-guards do not otherwise interact. Each gives the checks it stands for, as text over the path that
-loads its value. `guard_function` joins the checks of all guards into one Python function. PyTorch 2
-paper, section 3.3; the kinds' capital names are those of its author's slides.
+guards do not otherwise interact. Each gives the checks it stands for, as instructions of the guard
+machine. Three handlers read them: `guard_text` prints, `guard_function` explains, `guard_program`
+runs. PyTorch 2 paper, section 3.3; the kinds' capital names are those of its author's slides.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ from minitorch2.bytecode.guards.containers import (
     AttributeGuard,
     DictKeysMatch,
     EmptyCell,
-    KeyAbsent,
+    KeyMatch,
     LengthMatch,
     Remaining,
     SetMatch,
 )
-from minitorch2.bytecode.guards.guard import Check, Guard, Name, SourceGuard, Test
+from minitorch2.bytecode.guards.guard import Check, Guard, SourceGuard
 from minitorch2.bytecode.guards.relations import (
     DistinctObjects,
     DistinctStorages,
@@ -75,9 +75,8 @@ __all__ = [
     "DistinctStorages",
     "EmptyCell",
     "Guard",
-    "KeyAbsent",
+    "KeyMatch",
     "LengthMatch",
-    "Name",
     "LoggerDisabled",
     "MemoryPattern",
     "OverridesOfClasses",
@@ -90,7 +89,6 @@ __all__ = [
     "StorageSize",
     "TensorMatch",
     "TensorMetadata",
-    "Test",
     "TypeMatch",
     "WrapperMatch",
     "constant_match",

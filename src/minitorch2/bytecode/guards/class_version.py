@@ -6,28 +6,20 @@ comparison of two numbers tells that nothing has changed since a guard has last 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from minitorch2.bytecode.guards.guard import Check, Guard, Name, Test
+from minitorch2.bytecode.guards.guard import Check, Guard
 from minitorch2.bytecode.guards.values import Held
 from minitorch2.native.cpython.class_versions import (
     NEVER,
-    VERSION,
+    Unchanged,
     Version,
-    place_of,
     unseen,
     version_of,
 )
 from minitorch2.native.cpython.guard_machine import Op
-
-
-def unless_seen(cls: type, seen: Version, look: Callable[[], object]) -> tuple[Test, ...]:
-    """Return the tests that a class has the version `seen`, or else that `look` gives True."""
-    test = Test(Op.STATE, look, True)
-    version = Test(Op.UNLESS_SAME, id(cls) + VERSION, place_of(seen))
-    return (version, test) if VERSION else (test,)
 
 
 def kind_of(cls: type) -> frozenset[tuple[int, str]]:
@@ -65,21 +57,13 @@ class ClassMatch(Guard):
     names: frozenset[tuple[int, str]]
     seen: Version = field(default_factory=unseen, compare=False, repr=False)
 
-    def look(self) -> bool:
-        """Return whether the guard holds."""
+    def kind_now(self) -> list[tuple[int, str]]:
+        """Return the `kind_of` the class, sorted; note the version if the guard holds."""
         cls: Any = self.held.get()
-        version = version_of(cls)
-        holds = kind_of(cls) == self.names
-        self.seen.value = version if version and holds else NEVER
-        return holds
+        version, names = version_of(cls), kind_of(cls)
+        self.seen.value = version if version and names == self.names else NEVER
+        return sorted(names)
 
-    def checks(self, paths: Sequence[str], name: Name) -> Iterator[Check]:
-        shown = f"{name(sorted)}({name(kind_of)}({name(self.held.get)}()))"
-        yield Check("kind", f"{name(self.look)}()", shown, str(sorted(self.names)))
-
-    def tests(self) -> Sequence[Test]:
-        cls: Any = self.held.get()
-        return unless_seen(cls, self.seen, self.look)
-
-    def watched(self) -> object | None:
-        return self.held.get() if self.held.is_weak else None
+    def checks(self) -> Iterable[Check]:
+        unchanged = Unchanged(self.held.get, self.seen)
+        return (Check("kind", Op.STATE, sorted(self.names), self.kind_now, unchanged),)

@@ -15,6 +15,7 @@ import torch
 
 from minitorch2.bytecode.guards.guard import Guard
 from minitorch2.bytecode.guards.sources import GlobalSource, Source
+from minitorch2.bytecode.guards.values import TypeMatch
 from minitorch2.errors import ConfigError
 from minitorch2.graph.node import SourceLine
 
@@ -77,8 +78,8 @@ def record_of(guard: Guard, modules: Iterable[Source] = ()) -> GuardRecord:
 
 def _modules(guard: Guard) -> tuple[Source, ...]:
     """Return the sources of a guard that says that its value is an `nn.Module`."""
-    cls = guard.guarded_class()
-    is_module = cls is not None and issubclass(cls, torch.nn.Module)
+    cls = guard.held.get() if isinstance(guard, TypeMatch) else None
+    is_module = isinstance(cls, type) and issubclass(cls, torch.nn.Module)
     return guard.sources() if is_module or guard.kind == "MODULE_HOOKS" else ()
 
 

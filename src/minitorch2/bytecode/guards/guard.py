@@ -1,61 +1,42 @@
-"""Guards as data: a guard is a frozen value with sources, and yields the checks it stands for."""
+"""Guards as data: a guard is a frozen value with sources, and yields the checks it stands for.
+
+A check is one instruction of the guard machine. Three handlers read it: `guard_text` prints it as a
+condition in Python, `guard_function` explains its failure, and `guard_program` writes the machine's
+words. So a guard says what it stands for once.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from minitorch2.bytecode.guards.sources import Source
 from minitorch2.graph.node import SourceLine
+from minitorch2.native.cpython.class_versions import Unchanged
 from minitorch2.native.cpython.guard_machine import Op
-
-Name = Callable[[object], str]
-"""Gives an object a name that only the guard function reads. A check names so the object that it
-compares with, and the builtins it calls, which the user's module may have redefined."""
 
 
 @dataclass(frozen=True)
 class Check:
-    """One condition of a guard.
+    """One condition of a guard: a property of its values is as it was while capturing.
 
     Attributes:
         what: the property in a reader's words, such as ``"dtype"``.
-        condition: Python expression, true when the property is as it was while capturing.
-        actual: Python expression of the property's present value, for explanations.
-        expected: the value while capturing, for explanations.
+        op: the machine's instruction, which says how the property is read and compared.
+        known: the property while capturing. An object may be `Held`.
+        of: the other operand. CONTAINS and EMPTY take a key, WORDS the name of a tensor's property
+            or the number of a dimension, STATE a function without arguments. PYTHON takes a
+            function, which is called with the guard's values, and further arguments. DISTINCT takes
+            ``"storages"`` or ``"objects"``, CONTIGUOUS the rank, AGREE a `ShapeCondition`.
+        unless: a class that answers for the property as long as it does not change.
     """
 
     what: str
-    condition: str
-    actual: str
-    expected: str
-
-
-@dataclass(frozen=True)
-class Address:
-    """An object that a guard recognizes without keeping it alive."""
-
-    identity: int
-
-
-@dataclass(frozen=True)
-class Test:
-    """One condition of a guard as an instruction of the guard machine.
-
-    Attributes:
-        op: a check.
-        operand: the object to compare with, or an `Address`; numbers as they are.
-        second: another operand, for CONTAINS and STATE.
-        at: the index of the guard's source that it looks at.
-    """
-
-    __test__ = False  # pytest must not take this class for a test
-
     op: Op
-    operand: object = None
-    second: object = None
-    at: int = 0
+    known: Any
+    of: Any = None
+    unless: Unchanged | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,21 +64,9 @@ class Guard:
         """Return the sources of the values it reads."""
         return ()
 
-    def checks(self, paths: Sequence[str], name: Name) -> Iterator[Check]:
-        """Yield its conditions, given an expression for each of its sources."""
+    def checks(self) -> Iterable[Check]:
+        """Return its conditions in the order in which they are checked."""
         raise NotImplementedError
-
-    def tests(self) -> Sequence[Test] | None:
-        """Return the same conditions as instructions; None if only Python can check them."""
-        return None
-
-    def guarded_class(self) -> type | None:
-        """Return the class that its value has, if the guard says just that."""
-        return None
-
-    def watched(self) -> object | None:
-        """Return an object known only by its `id`: when it dies, the entry must be dropped."""
-        return None
 
     def __str__(self) -> str:
         return f"{self.kind} {', '.join(map(str, self.sources()))}".rstrip()
@@ -111,10 +80,3 @@ class SourceGuard(Guard):
 
     def sources(self) -> tuple[Source, ...]:
         return (self.source,)
-
-    def checks(self, paths: Sequence[str], name: Name) -> Iterator[Check]:
-        return self.checks_of(paths[0], name)
-
-    def checks_of(self, path: str, name: Name) -> Iterator[Check]:
-        """Yield its conditions on the value that `path` loads."""
-        raise NotImplementedError

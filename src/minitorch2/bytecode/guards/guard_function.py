@@ -24,11 +24,13 @@ from time import perf_counter
 from types import CellType, CodeType, FunctionType
 from typing import cast
 
+from minitorch2.bytecode.guards.class_version import ClassMatch
 from minitorch2.bytecode.guards.guard import Check, Guard
 from minitorch2.bytecode.guards.guard_program import GuardProgram, write_program
+from minitorch2.bytecode.guards.guard_text import Constants, print_condition, print_reading, show
 from minitorch2.bytecode.guards.sources import LocalSource, RootSource, Source, StepSource
 from minitorch2.bytecode.guards.torch_state import SETTINGS, global_state_guards
-from minitorch2.bytecode.guards.values import Held, hold, keep
+from minitorch2.bytecode.guards.values import Held, IdMatch, TypeMatch, hold, keep
 from minitorch2.bytecode.machine.continuation import variable_names
 from minitorch2.foundation.generated_code import keep_source, new_file
 from minitorch2.graph.scope import Scope
@@ -60,6 +62,7 @@ class GuardFailure:
         return f"{self.guard}: {self.what} was {self.expected}, now {self.actual}{where}"
 
 
+_HOLDERS = (IdMatch, TypeMatch, ClassMatch)
 TIMINGS = 20
 """The number of runs of a new guard that measure its cost; the fastest run counts."""
 
@@ -123,7 +126,8 @@ class CompiledGuards:
         if failed is None:
             return None
         guard, check = self._checks[failed[0]]
-        return GuardFailure(guard, check.what, check.expected, str(failed[1]))
+        actual = str(failed[1]) if failed[2] else show(check, failed[1])
+        return GuardFailure(guard, check.what, show(check, check.known), actual)
 
     def with_settings_of_now(self) -> CompiledGuards:
         """Return the same guards with PyTorch's settings as they are now."""
@@ -133,8 +137,8 @@ class CompiledGuards:
 
     def watched(self) -> list[object]:
         """Return the objects known only by their `id`: when one dies, the entry must be dropped."""
-        objects = [guard.watched() for guard in self.guards]
-        objects += [held.get() for held in self.references.values() if held.is_weak]
+        held = [guard.held for guard in self.guards if isinstance(guard, _HOLDERS)]
+        objects = [each.get() for each in (*held, *self.references.values()) if each.is_weak]
         return list({id(value): value for value in objects if value is not None}.values())
 
     def bind(self, function: FunctionType) -> CompiledGuards:
@@ -171,9 +175,8 @@ def compile_guards(
     for guard in unique:
         body.add(guard)
     header = f"def guard({_parameters(function)}):"
-    source = "\n".join([header, *body.fast_lines()])
-    explanation = "\n".join([header, *body.explaining_lines()])
-    make = _factory(function, body.constants, held)
+    source, explanation = body.text(header, explains=False), body.text(header, explains=True)
+    make = _factory(function, body.constants.named, held)
     checks = tuple(body.checks)
     return CompiledGuards(unique, source, explanation, make, checks, function, held)
 
@@ -182,18 +185,19 @@ class _Body:
     """Collects the lines of the function; a path is loaded where it is first needed."""
 
     def __init__(self, scope: Scope) -> None:
-        self.constants: dict[str, object] = {}
+        self.constants = Constants(scope)
+        self.name = self.constants.name
         self._scope = scope
         self._at, self._error = scope.fresh("_at"), scope.fresh("_error")
         self.checks: list[tuple[Guard, Check]] = []
-        self._lines: list[str | Check] = []
+        self._lines: list[str | tuple[str, str]] = []  # a load, or a condition and its reading
         self._temporaries: dict[Source, str] = {}
-        self._names: dict[int, str] = {}
 
     def add(self, guard: Guard) -> None:
         paths = [self.path(source) for source in guard.sources()]
-        for check in guard.checks(paths, self.name):
-            self._lines.append(check)
+        for check in guard.checks():
+            condition = print_condition(check, paths, self.name)
+            self._lines.append((condition, print_reading(check, paths, self.name)))
             self.checks.append((guard, check))
 
     def path(self, source: Source) -> str:
@@ -211,40 +215,24 @@ class _Body:
         self._temporaries[source] = temporary
         return temporary
 
-    def name(self, value: object) -> str:
-        """Return the function's name for an object: a literal if possible, else a constant's."""
-        if type(value) in (int, str, bytes, bool, type(None)) or value is Ellipsis:
-            return repr(value)
-        if id(value) not in self._names:
-            hint = getattr(value, "__name__", type(value).__name__)
-            name = self._scope.fresh(f"_{hint}_{len(self._names)}")
-            self._names[id(value)] = name
-            self.constants[name] = value
-        return self._names[id(value)]
-
-    def fast_lines(self) -> list[str]:
-        yes_or_no = [
-            line if isinstance(line, str) else f"if not ({line.condition}): return False"
-            for line in self._lines
-        ]
-        return self._tried(yes_or_no, "return False", "return True")
-
-    def explaining_lines(self) -> list[str]:
-        at, number = self._at, 0
-        lines = [f"{at} = 0"]
+    def text(self, header: str, explains: bool) -> str:
+        """Return the function: it says whether all checks hold, or explains the one that fails."""
+        lines: list[str] = []
+        number = 0
         for line in self._lines:
+            if explains:
+                lines.append(f"{self._at} = {number}")
             if isinstance(line, str):
-                lines += [f"{at} = {number}", line]
-            else:
-                lines += [f"{at} = {number}"]
-                lines += [f"if not ({line.condition}): return {number}, {line.actual}"]
-                number += 1
-        return self._tried(lines, f"return {at}, {self._error}", "return None")
-
-    def _tried(self, lines: Sequence[str], failure: str, success: str) -> list[str]:
-        body = [f"        {line}" for line in [*lines, success]]
-        errors = self.name(PATH_ERRORS)
-        return ["    try:", *body, f"    except {errors} as {self._error}:", f"        {failure}"]
+                lines.append(line)
+                continue
+            condition, reading = line
+            answer = f"{number}, {reading}, False" if explains else "False"
+            lines.append(f"if not ({condition}): return {answer}")
+            number += 1
+        holds, fails = ("None", f"{self._at}, {self._error}, True") if explains else (True, False)
+        body = [f"        {line}" for line in [*lines, f"return {holds}"]]
+        caught = f"    except {self.name(PATH_ERRORS)} as {self._error}:"
+        return "\n".join([header, "    try:", *body, caught, f"        return {fails}"])
 
 
 def _root_names(guards: Iterable[Guard]) -> set[str]:

@@ -3,24 +3,23 @@
     {TENSOR_MATCH a, FUNCTION_MATCH torch}  -->  CLASS 0 Tensor; WORDS 0 table
                                                  GLOBAL "torch"; IS 2 torch; HOLDS
 
-It makes the same checks as the Python text of `guard_function`, from the same guards in the same
-order, and loads each access path once. `number_program` writes conditions on sizes. A guard that
-gives no `tests`, or a step that the machine does not know, becomes a call of a small Python
-function made of that text.
+It makes the same checks as the Python text of `guard_function`, in the same order, and loads each
+access path once. `number_program` writes conditions on sizes. A check or a step that the machine
+does not know becomes a call of a small Python function, made of the text that `guard_text` prints.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from inspect import CO_VARARGS, CO_VARKEYWORDS
+from itertools import groupby
 from types import CellType, CodeType, FunctionType, GetSetDescriptorType
 from typing import Any, cast
 
-from minitorch2.bytecode.guards.guard import Address, Guard, Test
+from minitorch2.bytecode.guards.guard import Check, Guard
+from minitorch2.bytecode.guards.guard_text import Constants, print_condition
 from minitorch2.bytecode.guards.number_program import NumberWriter
-from minitorch2.bytecode.guards.relations import DistinctStorages
-from minitorch2.bytecode.guards.shapes import Contiguous, ShapeCondition
 from minitorch2.bytecode.guards.sources import (
     AppliedSource,
     AttributeSource,
@@ -35,10 +34,15 @@ from minitorch2.bytecode.guards.sources import (
     StepSource,
     TypeSource,
 )
-from minitorch2.bytecode.guards.tensors import TensorMatch
-from minitorch2.bytecode.guards.values import Held, TypeMatch
+from minitorch2.bytecode.guards.values import Held, the
 from minitorch2.foundation.generated_code import GUARDS
+from minitorch2.graph.scope import Scope
+from minitorch2.native.cpython.class_versions import VERSION
 from minitorch2.native.cpython.guard_machine import Op, ProgramWriter, make_guard
+from minitorch2.native.torch_internals.tensor_layout import MOST_DIMENSIONS, tensor_layout
+
+MOST_PAIRED = 200
+"""More objects than this are not compared in pairs."""
 
 
 @dataclass(frozen=True)
@@ -115,45 +119,82 @@ class _Writer:
         return GuardProgram(words, tuple(self._program.kept), tuple(self._cells))
 
     def add(self, guard: Guard) -> None:
-        if isinstance(guard, ShapeCondition) and self._numbers.write(guard):
-            return
-        values = [self.value(source) for source in guard.sources()]
-        tests = guard.tests()
-        of_tensors = isinstance(guard, DistinctStorages | Contiguous)
-        if of_tensors and not self._tensors.issuperset(guard.sources()):
-            tests = None  # the machine would take any object there for a tensor
-        if tests is None:
-            self._program.python(_condition(guard), values)
-            return
-        for test in tests:
-            self._check(test, values)
-        if isinstance(guard, TensorMatch):
-            self._tensors.add(guard.source)
-        if isinstance(guard, TypeMatch) and _keeps_own_dict(guard.held.get()):
-            self._plain.add(guard.source)
+        sources = guard.sources()
+        for _, alike in groupby(guard.checks(), key=lambda check: check.op):
+            checks = list(alike)
+            if not self._write(checks, sources):
+                values = [self.value(source) for source in sources]
+                self._program.python(_condition(checks, len(values)), values)
 
-    def _check(self, test: Test, values: Sequence[int]) -> None:
-        program, x = self._program, values[test.at] if values else 0
-        match test.op:
-            case Op.SAME:
-                program.check(Op.SAME, x, values[1])
+    def _write(self, checks: Sequence[Check], sources: Sequence[Source]) -> bool:
+        """Write checks that differ in operands; return whether the machine can make them."""
+        match checks[0].op:
+            case Op.PYTHON:
+                return False
+            case Op.AGREE:
+                return self._numbers.write(checks[0].of)
+            case Op.WORDS:
+                return self._write_words(checks, sources[0])
             case Op.DISTINCT:
-                program.distinct(values, cast("tuple[int, int]", test.operand))
-            case Op.WORDS | Op.CONTIGUOUS:
-                program.table(test.op, x, cast("list[int]", test.operand))
-            case Op.LENGTH | Op.TRUTH:
-                program.check(test.op, x, cast(int, test.operand))
+                return self._write_distinct(checks[0], sources)
+            case Op.CONTIGUOUS:
+                return self._write_contiguous(checks[0], sources[0])
+        for check in checks:
+            self._write_one(check, sources)
+        return True
+
+    def _write_one(self, check: Check, sources: Sequence[Source]) -> None:
+        x, *others = map(self.value, sources) if sources else (0,)
+        if check.unless and VERSION:
+            self._program.check(Op.UNLESS_SAME, 0, *check.unless.places)
+        match check.op:
+            case Op.SAME:
+                operands = others
+            case Op.LENGTH:
+                operands = [check.known]
             case Op.CONTAINS:
-                program.check(test.op, x, self._object(test.operand), int(bool(test.second)))
-            case Op.UNLESS_SAME:
-                program.check(test.op, 0, cast(int, test.operand), cast(int, test.second))
+                operands = [self._object(check.of), int(check.known)]
+            case Op.EMPTY:
+                operands = [self._object(check.of)]
             case Op.STATE:
-                program.check(test.op, 0, self._object(test.operand), self._object(test.second))
+                operands = [self._object(check.of), self._object(check.known)]
             case _:
-                program.check(test.op, x, self._object(test.operand))
+                operands = [self._object(check.known)]
+        self._program.check(check.op, x, *operands)
+        if check.op is Op.CLASS and _keeps_own_dict(the(check.known)):
+            self._plain.add(sources[0])
+
+    def _write_words(self, checks: Sequence[Check], source: Source) -> bool:
+        """Write the checks of a tensor's metadata as one."""
+        layout = tensor_layout()
+        table = layout and layout.table({check.of: check.known for check in checks})
+        if not table:
+            return False
+        self._program.table(Op.WORDS, self.value(source), table)
+        self._tensors.add(source)
+        return True
+
+    def _write_distinct(self, check: Check, sources: Sequence[Source]) -> bool:
+        layout, of_storages = tensor_layout(), check.of == "storages"
+        if len(sources) > MOST_PAIRED or (of_storages and not self._tensors.issuperset(sources)):
+            return False  # the machine would take any object there for a tensor
+        offsets = (layout.tensor, layout.storage) if layout and of_storages else (0, 0)
+        self._program.distinct(list(map(self.value, sources)), offsets)
+        return True
+
+    def _write_contiguous(self, check: Check, source: Source) -> bool:
+        layout = tensor_layout()
+        if layout is None or check.of > MOST_DIMENSIONS or source not in self._tensors:
+            return False
+        table = [layout.tensor, layout.sizes, layout.strides, check.of]
+        self._program.table(Op.CONTIGUOUS, self.value(source), table)
+        return True
 
     def _object(self, value: object) -> int:
-        return value.identity if isinstance(value, Address) else self._program.keep(value)
+        """Return the address of an object, which is kept alive if no guard holds it weakly."""
+        if isinstance(value, Held) and value.is_weak:
+            return value.identity
+        return self._program.keep(the(value))
 
     # Values --------------------------------------------------------------------------------------
 
@@ -173,13 +214,13 @@ class _Writer:
             case CellSource() | CellObjectSource():
                 return load(Op.CELL, 0, self._cells.setdefault(source, len(self._cells)))
             case ReferenceSource(name):
-                return load(Op.CONSTANT, 0, self._object(self.references[name].operand))
+                return load(Op.CONSTANT, 0, self._object(self.references[name]))
             case StepSource(base):
                 value = self.value(base)
                 if base in self._plain and source == AttributeSource(base, "__dict__"):
                     return load(Op.DICT, value)
                 if isinstance(source, AppliedSource):
-                    function = self.references[source.function.name].operand
+                    function = self.references[source.function.name]
                     return load(Op.CALL, value, self._object(function))
                 for op, operand in _steps(source):
                     value = load(op, value, 0 if op is Op.TYPE else keep(operand))
@@ -213,33 +254,19 @@ def _steps(source: StepSource) -> Iterator[tuple[Op, object]]:
             yield Op.ITEM, index
             yield Op.ATTRIBUTE, "cell_contents"
         case _:
-            constants = _Constants()
+            constants = Constants(Scope())
             yield (
                 Op.CALL,
                 _function(("base",), source.step("base", constants.name), constants.named),
             )
 
 
-@dataclass
-class _Constants:
-    """The objects that an expression names."""
-
-    named: dict[str, object] = field(default_factory=dict)
-
-    def name(self, value: object) -> str:
-        """Return the name of an object."""
-        known = next((name for name, other in self.named.items() if other is value), None)
-        name = known or f"_constant_{len(self.named)}"
-        self.named[name] = value
-        return name
-
-
-def _condition(guard: Guard) -> Callable[..., object]:
-    """Return a Python function of the values of a guard's sources: whether it holds."""
-    constants = _Constants()
-    parameters = [f"value_{i}" for i, _ in enumerate(guard.sources())]
-    conditions = [f"({check.condition})" for check in guard.checks(parameters, constants.name)]
-    return _function(parameters, " and ".join(conditions) or "True", constants.named)
+def _condition(checks: Iterable[Check], count: int) -> Callable[..., object]:
+    """Return a Python function of the `count` values of a guard: whether checks hold."""
+    constants = Constants(Scope())
+    parameters = [f"value_{i}" for i in range(count)]
+    texts = [f"({print_condition(check, parameters, constants.name)})" for check in checks]
+    return _function(parameters, " and ".join(texts), constants.named)
 
 
 def _function(

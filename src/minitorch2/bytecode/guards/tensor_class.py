@@ -6,16 +6,17 @@ made.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from torch import nn
 
-from minitorch2.bytecode.guards.class_version import is_special, unless_seen
-from minitorch2.bytecode.guards.guard import Check, Guard, Name, Test
+from minitorch2.bytecode.guards.class_version import is_special
+from minitorch2.bytecode.guards.guard import Check, Guard
+from minitorch2.bytecode.guards.values import keep
 from minitorch2.errors import UnsupportedError
-from minitorch2.native.cpython.class_versions import NEVER, unseen, version_of
+from minitorch2.native.cpython.class_versions import NEVER, Unchanged, unseen, version_of
 from minitorch2.native.cpython.guard_machine import Op
 
 Replaced: TypeAlias = tuple[tuple[type, str, object], ...]
@@ -46,6 +47,9 @@ def _compare() -> Replaced:
 
 _SEEN: Final = [unseen() for _ in _CLASSES]
 """The versions at which the classes were seen to be PyTorch's own, if they were."""
+_UNCHANGED: Final = [
+    Unchanged(keep(cls).get, seen) for cls, seen in zip(_CLASSES, _SEEN, strict=True)
+]
 
 
 def replaced_attributes() -> Replaced:
@@ -53,9 +57,9 @@ def replaced_attributes() -> Replaced:
 
     New attributes are among them if their names are special. Guards ask.
     """
-    versions = [version_of(cls) for cls in _CLASSES]
-    if versions == [seen.value for seen in _SEEN]:
+    if all(unchanged.holds() for unchanged in _UNCHANGED):
         return ()
+    versions = [version_of(cls) for cls in _CLASSES]
     replaced = _compare()
     for seen, version in zip(_SEEN, versions, strict=True):
         seen.value = NEVER if replaced or not version else version
@@ -93,16 +97,6 @@ class TensorClass(Guard):
     KIND = "TENSOR_CLASS"
     replaced: Replaced
 
-    def checks(self, paths: Sequence[str], name: Name) -> Iterator[Check]:
-        actual = f"{name(replaced_attributes)}()"
-        yield Check("class of tensors", f"{name(self.look)}()", actual, str(self.replaced))
-
-    def look(self) -> bool:
-        """Return whether the guard holds."""
-        return replaced_attributes() == self.replaced
-
-    def tests(self) -> Sequence[Test]:
-        if self.replaced:
-            return (Test(Op.STATE, self.look, True),)
-        of_tensors, of_metaclass = map(unless_seen, _CLASSES, _SEEN, (self.look, self.look))
-        return of_tensors + of_metaclass
+    def checks(self) -> Iterable[Check]:
+        for unchanged in [None] if self.replaced else _UNCHANGED:
+            yield Check("class of tensors", Op.STATE, self.replaced, replaced_attributes, unchanged)

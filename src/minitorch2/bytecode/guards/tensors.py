@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 
-from minitorch2.bytecode.guards.guard import Check, Name, SourceGuard, Test
+from minitorch2.bytecode.guards.guard import Check, SourceGuard
 from minitorch2.graph.wrapper_tensors import taken_apart
 from minitorch2.native.cpython.guard_machine import Op
-from minitorch2.native.torch_internals.dispatch import dispatch_keys
 from minitorch2.native.torch_internals.modes import DisableTorchFunction
-from minitorch2.native.torch_internals.tensor_layout import tensor_layout
 from minitorch2.native.torch_internals.tensor_metadata import TensorMetadata
 
 
@@ -21,32 +19,29 @@ from minitorch2.native.torch_internals.tensor_metadata import TensorMetadata
 class TensorMatch(SourceGuard):
     """A tensor like the one seen while capturing (slides: TENSOR_MATCH, eight checks).
 
-    The machine compares all but the class in place, as `tensor_layout` says; the dispatch keys tell
-    the type of device. Python asks the tensor, the cheapest checks first. Static sizes imply the
-    number of dimensions, and the dispatch keys of a CPU tensor its device.
+    The machine compares all but the class in place, as `tensor_layout` says. Static sizes imply the
+    number of dimensions, and the dispatch keys the type of device.
     """
 
     KIND = "TENSOR_MATCH"
     metadata: TensorMetadata
 
-    def checks_of(self, path: str, name: Name) -> Iterator[Check]:
+    def checks(self) -> Iterable[Check]:
         m = self.metadata
-        kind = f"{name(type)}({path})"
-        yield Check("class", f"{kind} is {name(m.cls)}", kind, str(m.cls))
-        yield Check("dtype", f"{path}.dtype is {name(m.dtype)}", f"{path}.dtype", str(m.dtype))
-        yield _device_check(path, m.device, name)
-        yield _requires_grad_check(path, m.requires_grad)
-        yield from _size_checks(path, m, name)
-        keys = f"{name(dispatch_keys)}({path}).raw_repr()"
-        expected = f"{keys} == {m.dispatch_keys}"
-        yield Check("dispatch keys", expected, keys, str(m.dispatch_keys))
-
-    def tests(self) -> Sequence[Test] | None:
-        layout = tensor_layout()
-        table = None if layout is None else layout.table(self.metadata)
-        if table is None:
-            return None
-        return Test(Op.CLASS, self.metadata.cls), Test(Op.WORDS, table)
+        yield Check("class", Op.CLASS, m.cls)
+        yield Check("dtype", Op.WORDS, m.dtype, "dtype")
+        yield Check("device", Op.WORDS, m.device, "device")
+        yield Check("requires_grad", Op.WORDS, m.requires_grad, "requires_grad")
+        if None in m.sizes:
+            yield Check("ndim", Op.WORDS, len(m.sizes), "ndim")
+            for d, n in enumerate(m.sizes):
+                if n is not None:
+                    yield Check(f"size of dimension {d}", Op.WORDS, n, d)
+        else:
+            yield Check("sizes", Op.WORDS, m.sizes, "shape")
+        if m.strides is not None:
+            yield Check("strides", Op.WORDS, m.strides, "stride")
+        yield Check("dispatch keys", Op.WORDS, m.dispatch_keys, "dispatch_keys")
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,53 +59,23 @@ class WrapperMatch(SourceGuard):
     context: object
     metadata: TensorMetadata
 
-    def checks_of(self, path: str, name: Name) -> Iterator[Check]:
+    def checks(self) -> Iterable[Check]:
         m = self.metadata
-        expected = self.names, self.context, m.dtype, m.requires_grad, m.sizes, m.strides
-        asked = f"{name(made_of)}({path})"
-        condition = f"{name(is_made_like)}({asked}, {name(expected)})"
-        yield Check("making", condition, asked, str(expected))
+        known = self.names, self.context, m.dtype, m.requires_grad, m.sizes, m.strides
+        return (Check("making", Op.PYTHON, known, (made_of, m.sizes, m.strides)),)
 
 
-def made_of(tensor: torch.Tensor) -> tuple[Any, ...]:
-    """Return the values that `WrapperMatch` compares, read past the class's overrides."""
+def made_of(
+    tensor: torch.Tensor, sizes: tuple[int | None, ...], strides: tuple[int | None, ...] | None
+) -> tuple[Any, ...]:
+    """Return the values that `WrapperMatch` compares, read past the class's overrides.
+
+    Where `sizes` and `strides` are None, they are None in the result.
+    """
     parts, context = taken_apart(tensor)
     with DisableTorchFunction():
-        metadata = tensor.dtype, tensor.requires_grad, tuple(tensor.shape), tuple(tensor.stride())
-    return tuple(parts), context, *metadata
-
-
-def is_made_like(found: tuple[Any, ...], expected: tuple[Any, ...]) -> bool:
-    """Return whether two results of `made_of` agree; a size or stride of None may vary."""
-    *kind, sizes, strides = found
-    *wanted, known_sizes, known_strides = expected
-    return (
-        kind == wanted
-        and len(sizes) == len(known_sizes)
-        and all(b in (None, a) for a, b in zip(sizes, known_sizes, strict=True))
-        and known_strides in (None, strides)
-    )
-
-
-def _device_check(path: str, device: torch.device, name: Name) -> Check:
-    fast = f"{path}.is_cpu" if device.type == "cpu" else f"{path}.device == {name(device)}"
-    return Check("device", fast, f"{path}.device", str(device))
-
-
-def _requires_grad_check(path: str, expected: bool) -> Check:
-    condition = f"{path}.requires_grad" if expected else f"not {path}.requires_grad"
-    return Check("requires_grad", condition, f"{path}.requires_grad", str(expected))
-
-
-def _size_checks(path: str, m: TensorMetadata, name: Name) -> Iterator[Check]:
-    if None in m.sizes:
-        yield Check("ndim", f"{path}.ndim == {len(m.sizes)}", f"{path}.ndim", str(len(m.sizes)))
-        for d, n in enumerate(m.sizes):
-            if n is not None:
-                size = f"{path}.shape[{d}]"
-                yield Check(f"size of dimension {d}", f"{size} == {n}", size, str(n))
-    else:
-        yield Check("sizes", f"{path}.shape == {name(m.sizes)}", f"{path}.shape", str(m.sizes))
-    if m.strides is not None:
-        actual = f"{path}.stride()"
-        yield Check("strides", f"{actual} == {name(m.strides)}", actual, str(m.strides))
+        shape: tuple[int | None, ...] = tuple(tensor.shape)
+        if len(shape) == len(sizes):
+            shape = tuple(n if known is not None else None for n, known in zip(shape, sizes))
+        strided = None if strides is None else tuple(tensor.stride())
+        return tuple(parts), context, tensor.dtype, tensor.requires_grad, shape, strided

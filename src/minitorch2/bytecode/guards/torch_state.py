@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import torch
 
-from minitorch2.bytecode.guards.guard import Check, Guard, Name, Test
+from minitorch2.bytecode.guards.guard import Check, Guard
 from minitorch2.bytecode.guards.overrides import classes_have_overrides, device_of_modes
 from minitorch2.bytecode.guards.tensor_class import TensorClass, replaced_attributes
 from minitorch2.native.cpython.guard_machine import Op
@@ -23,13 +23,8 @@ class GradMode(Guard):
     KIND = "GRAD_MODE"
     enabled: bool
 
-    def checks(self, paths: Sequence[str], name: Name) -> Iterator[Check]:
-        actual = f"{name(torch.is_grad_enabled)}()"
-        condition = actual if self.enabled else f"not {actual}"
-        yield Check("grad mode", condition, actual, str(self.enabled))
-
-    def tests(self) -> Sequence[Test]:
-        return (Test(Op.STATE, torch.is_grad_enabled, self.enabled),)
+    def checks(self) -> Iterable[Check]:
+        return (Check("grad mode", Op.STATE, self.enabled, torch.is_grad_enabled),)
 
 
 _FILLS_NEW_MEMORY = global_state.is_memory_filled
@@ -54,25 +49,13 @@ class GlobalState(Guard):
     KIND = "GLOBAL_STATE"
     state: tuple[object, ...]
 
-    def _asked(self) -> Iterator[tuple[str, Callable[[], object], object]]:
-        """Yield the settings that matter: only deterministic algorithms fill new memory."""
-        is_deterministic = True
+    def checks(self) -> Iterable[Check]:
+        is_deterministic = True  # only deterministic algorithms fill new memory
         for (what, reader), value in zip(STATE_READERS, self.state, strict=True):
             if reader is global_state.are_algorithms_deterministic:
                 is_deterministic = bool(value)
             if is_deterministic or reader is not _FILLS_NEW_MEMORY:
-                yield what, reader, value
-
-    def checks(self, paths: Sequence[str], name: Name) -> Iterator[Check]:
-        for what, reader, value in self._asked():
-            actual = f"{name(reader)}()"
-            condition = actual if value is True else f"not {actual}"
-            if not isinstance(value, bool) and value != 0:
-                condition = f"{actual} == {name(value)}"
-            yield Check(what, condition, actual, str(value))
-
-    def tests(self) -> Sequence[Test]:
-        return [Test(Op.STATE, reader, value) for _, reader, value in self._asked()]
+                yield Check(what, Op.STATE, value, reader)
 
 
 @dataclass(frozen=True)
@@ -82,9 +65,8 @@ class DefaultDevice(Guard):
     KIND = "DEFAULT_DEVICE"
     device: torch.device | None
 
-    def checks(self, paths: Sequence[str], name: Name) -> Iterator[Check]:
-        actual = f"{name(device_of_modes)}()"
-        yield Check("default device", f"{actual} == {name(self.device)}", actual, str(self.device))
+    def checks(self) -> Iterable[Check]:
+        return (Check("default device", Op.STATE, self.device, device_of_modes),)
 
 
 @dataclass(frozen=True)
@@ -94,13 +76,8 @@ class OverridesOfClasses(Guard):
     KIND = "TORCH_FUNCTION"
     enabled: bool
 
-    def checks(self, paths: Sequence[str], name: Name) -> Iterator[Check]:
-        actual = f"{name(classes_have_overrides)}()"
-        condition = actual if self.enabled else f"not {actual}"
-        yield Check("overrides of classes", condition, actual, str(self.enabled))
-
-    def tests(self) -> Sequence[Test]:
-        return (Test(Op.STATE, classes_have_overrides, self.enabled),)
+    def checks(self) -> Iterable[Check]:
+        return (Check("overrides of classes", Op.STATE, self.enabled, classes_have_overrides),)
 
 
 def autocast_dtypes() -> tuple[tuple[str, torch.dtype], ...]:
@@ -119,17 +96,10 @@ class Autocasts(Guard):
     KIND = "AUTOCAST"
     dtypes: tuple[tuple[str, torch.dtype], ...]
 
-    def checks(self, paths: Sequence[str], name: Name) -> Iterator[Check]:
-        actual = f"{name(autocast_dtypes)}()"
-        condition = f"{actual} == {name(self.dtypes)}"
+    def checks(self) -> Iterable[Check]:
         if not self.dtypes:
-            condition = f"not {name(global_state.is_any_autocast_enabled)}()"
-        yield Check("autocast", condition, actual, str(self.dtypes))
-
-    def tests(self) -> Sequence[Test]:
-        if not self.dtypes:
-            return (Test(Op.STATE, global_state.is_any_autocast_enabled, False),)
-        return (Test(Op.STATE, autocast_dtypes, self.dtypes),)
+            return (Check("autocast", Op.STATE, False, global_state.is_any_autocast_enabled),)
+        return (Check("autocast", Op.STATE, self.dtypes, autocast_dtypes),)
 
 
 @dataclass(frozen=True)
@@ -140,10 +110,14 @@ class AutocastDtype(Guard):
     device_type: str
     dtype: torch.dtype
 
-    def checks(self, paths: Sequence[str], name: Name) -> Iterator[Check]:
-        actual = f"{name(torch.get_autocast_dtype)}({self.device_type!r})"
-        condition = f"{actual} is {name(self.dtype)}"
-        yield Check("autocast dtype", condition, actual, str(self.dtype))
+    def checks(self) -> Iterable[Check]:
+        asked = torch.get_autocast_dtype, self.device_type
+        return (Check("autocast dtype", Op.PYTHON, self.dtype, asked),)
+
+
+def text_of_setting(read: Callable[..., object], *place: object) -> str:
+    """Return the text of the value that a function reads."""
+    return repr(read(*place))
 
 
 @dataclass(frozen=True)
@@ -155,9 +129,9 @@ class Setting(Guard):
     place: tuple[object, ...]
     value: str
 
-    def checks(self, paths: Sequence[str], name: Name) -> Iterator[Check]:
-        actual = f"{name(repr)}({name(self.read)}({', '.join(map(name, self.place))}))"
-        yield Check(self.read.__name__, f"{actual} == {self.value!r}", actual, self.value)
+    def checks(self) -> Iterable[Check]:
+        asked = text_of_setting, self.read, *self.place
+        return (Check(self.read.__name__, Op.PYTHON, self.value, asked),)
 
 
 SETTINGS = (GradMode, GlobalState, DefaultDevice, Autocasts)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
 
 import torch
 
-from minitorch2.bytecode.guards.guard import Address, Check, Guard, Name, SourceGuard, Test
+from minitorch2.bytecode.guards.guard import Check, Guard, SourceGuard
 from minitorch2.bytecode.guards.sources import Source
 from minitorch2.graph.node import SourceLine
 from minitorch2.native.cpython.guard_machine import Op
@@ -44,16 +45,10 @@ class Held:
         """True if the object may die."""
         return isinstance(self.get, weakref.ref)
 
-    @property
-    def operand(self) -> object:
-        """The object, or its `Address`, that the guard machine compares with."""
-        return Address(self.identity) if self.is_weak else self.get()
 
-    def condition(self, path: str, name: Name) -> str:
-        """Return Python text: whether `path` loads this object."""
-        if self.is_weak:
-            return f"{name(id)}({path}) == {self.identity}"
-        return f"{path} is {name(self.get())}"
+def the(value: object) -> object:
+    """Return the object that a guard may hold; None if it has died."""
+    return value.get() if isinstance(value, Held) else value
 
 
 def keep(value: object) -> Held:
@@ -92,19 +87,10 @@ class IdMatch(SourceGuard):
         functional = callable(value) or isinstance(value, ModuleType)
         return "FUNCTION_MATCH" if functional else "ID_MATCH"
 
-    def checks_of(self, path: str, name: Name) -> Iterator[Check]:
-        shown = _short(self.held.get())
-        yield Check("identity", self.held.condition(path, name), path, shown)
+    def checks(self) -> Iterable[Check]:
+        yield Check("identity", Op.IS, self.held)
         if self.code is not None:
-            code = f"{path}.__code__"
-            yield Check("code", f"{code} is {name(self.code)}", code, _short(self.code))
-
-    def tests(self) -> Sequence[Test]:
-        code = () if self.code is None else (Test(Op.RUNS, self.code),)
-        return Test(Op.IS, self.held.operand), *code
-
-    def watched(self) -> object | None:
-        return self.held.get() if self.held.is_weak else None
+            yield Check("code", Op.RUNS, self.code)
 
 
 def id_match(source: Source, value: object, user_line: SourceLine | None = None) -> IdMatch:
@@ -129,19 +115,8 @@ class TypeMatch(SourceGuard):
         assert isinstance(self.cls, Held)
         return self.cls
 
-    def checks_of(self, path: str, name: Name) -> Iterator[Check]:
-        actual = f"{name(type)}({path})"
-        yield Check("type", self.held.condition(actual, name), actual, str(self.held.get()))
-
-    def tests(self) -> Sequence[Test]:
-        return (Test(Op.CLASS, self.held.operand),)
-
-    def guarded_class(self) -> type | None:
-        cls = self.held.get()
-        return cls if isinstance(cls, type) else None
-
-    def watched(self) -> object | None:
-        return self.held.get() if self.held.is_weak else None
+    def checks(self) -> Iterable[Check]:
+        return (Check("type", Op.CLASS, self.held),)
 
 
 @dataclass(frozen=True)
@@ -153,13 +128,14 @@ class ConstantMatch(SourceGuard):
     shown: str
     value: object = field(compare=False, repr=False)
 
-    def checks_of(self, path: str, name: Name) -> Iterator[Check]:
-        yield Check("constant", _constant_condition(path, self.value, name), path, self.shown)
-
-    def tests(self) -> Sequence[Test] | None:
+    def checks(self) -> Iterable[Check]:
         if _is_single(self.value):
-            return (Test(Op.IS, self.value),)
-        return (Test(Op.EQUAL, self.value),) if _is_plain(self.value) else None
+            yield Check("constant", Op.IS, self.value)
+        elif _is_plain(self.value):
+            yield Check("constant", Op.EQUAL, self.value)
+        else:
+            yield Check("type", Op.CLASS, self.cls)
+            yield Check("constant", Op.PYTHON, self.shown, (repr,))
 
 
 def constant_match(source: Source, value: object, user_line: SourceLine | None = None) -> Guard:
@@ -167,15 +143,6 @@ def constant_match(source: Source, value: object, user_line: SourceLine | None =
     if value is None:
         return NoneMatch(source, user_line=user_line)
     return ConstantMatch(source, type(value), repr(value), value, user_line=user_line)
-
-
-def _constant_condition(path: str, value: object, name: Name) -> str:
-    if _is_single(value):
-        return f"{path} is {name(value)}"
-    same_type = f"{name(type)}({path}) is {name(type(value))}"
-    if not _is_plain(value):
-        return f"{same_type} and {name(repr)}({path}) == {repr(value)!r}"
-    return f"{same_type} and {path} == {name(value)}"
 
 
 def _is_single(value: object) -> bool:
@@ -199,16 +166,8 @@ class NoneMatch(SourceGuard):
 
     KIND = "NONE_MATCH"
 
-    def checks_of(self, path: str, name: Name) -> Iterator[Check]:
-        yield Check("None", f"{path} is None", path, "None")
-
-    def tests(self) -> Sequence[Test]:
-        return (Test(Op.IS, None),)
-
-
-def _short(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 80 else f"{text[:77]}..."
+    def checks(self) -> Iterable[Check]:
+        return (Check("None", Op.IS, None),)
 
 
 @dataclass(frozen=True)
@@ -218,6 +177,10 @@ class LoggerDisabled(SourceGuard):
     KIND = "LOGGER_DISABLED"
     level: int
 
-    def checks_of(self, path: str, name: Name) -> Iterator[Check]:
-        actual = f"{path}.isEnabledFor({self.level})"
-        yield Check("log level", f"not {actual}", actual, "disabled")
+    def checks(self) -> Iterable[Check]:
+        return (Check("log level is shown", Op.PYTHON, False, (shows_level, self.level)),)
+
+
+def shows_level(logger: logging.Logger, level: int) -> bool:
+    """Return whether a logger shows messages of a level."""
+    return logger.isEnabledFor(level)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Final
 
 Version = ctypes.c_uint32
@@ -41,6 +43,23 @@ def version_of(cls: type) -> int:
     return VERSION and ctypes.c_uint32.from_address(id(cls) + VERSION).value
 
 
-def place_of(version: Version) -> int:
-    """Return the address of a place for a version."""
-    return ctypes.addressof(version)
+@dataclass(frozen=True, eq=False)
+class Unchanged:
+    """The fact that a class has the version at which somebody has last looked closely.
+
+    Attributes:
+        get: the class.
+        seen: the place of that version.
+    """
+
+    get: Callable[[], Any]
+    seen: Version
+
+    def holds(self) -> bool:
+        """Return whether the versions are the same; false if they cannot be read."""
+        return version_of(self.get()) == self.seen.value
+
+    @property
+    def places(self) -> tuple[int, int]:
+        """The addresses of the two versions."""
+        return id(self.get()) + VERSION, ctypes.addressof(self.seen)

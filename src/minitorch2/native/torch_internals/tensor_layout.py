@@ -19,17 +19,16 @@ may need one because their base does: guards ask the view.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import torch
 from torch.utils._python_dispatch import _disable_current_modes
 
 from minitorch2.logs import get_logger
 from minitorch2.native.memory import bytes_at, read_word, read_words
-from minitorch2.native.torch_internals.tensor_metadata import TensorMetadata
 
 _LOGGER = get_logger(__name__)
 
@@ -50,6 +49,8 @@ DTYPES = (
 
 
 _Found = TypeVar("_Found")
+_Masked: TypeAlias = tuple[int, int, int]
+"""The offset of a word in the C++ tensor, a mask, and the word behind the mask."""
 _EVERY_BIT = 2**64 - 1
 _WORD = 8
 
@@ -60,6 +61,11 @@ def requires_grad(tensor: torch.Tensor) -> bool:
         return tensor.requires_grad
     with torch._C.DisableTorchFunction():
         return tensor.requires_grad
+
+
+def _row(start: int, numbers: Iterable[int]) -> list[_Masked]:
+    """Return the words of numbers that lie side by side."""
+    return [(start + _WORD * i, _EVERY_BIT, number) for i, number in enumerate(numbers)]
 
 
 class UnfamiliarLayoutError(Exception):
@@ -95,32 +101,49 @@ class TensorLayout:
     grad_fn: int
     dtypes: dict[torch.dtype, int]
 
-    def table(self, metadata: TensorMetadata) -> list[int] | None:
-        """Return the operands of a WORDS instruction; None for metadata that it cannot check."""
-        words = self._words(metadata)
-        if words is None:
-            return None
-        flags = [self.autograd, self.requires_grad, self.grad_fn, int(metadata.requires_grad)]
+    def table(self, known: Mapping[str | int, Any]) -> list[int] | None:
+        """Return the operands of a WORDS instruction; None for metadata that it cannot check.
+
+        Args:
+            known: properties of a tensor and their values: ``"dtype"``, ``"device"``, ``"ndim"``,
+                ``"shape"``, ``"stride"``, ``"dispatch_keys"`` or the number of a dimension; and
+                ``"requires_grad"``.
+        """
+        words: list[_Masked] = []
+        for name, value in known.items():
+            found = self._words(name, value)
+            if found is None:
+                return None
+            words += found
+        flags = [self.autograd, self.requires_grad, self.grad_fn, int(known["requires_grad"])]
         flags.append(id(requires_grad))
         return [self.tensor, len(words), *(part for word in words for part in word), *flags]
 
-    def _words(self, m: TensorMetadata) -> list[tuple[int, int, int]] | None:
-        """Return (offset, mask, word) for each word that is compared."""
-        if m.dtype not in self.dtypes or len(m.sizes) > MOST_DIMENSIONS:
-            return None
-        mask, kind = 0xFFFF, self.dtypes[m.dtype]
-        if m.device.type != "cpu":  # the dispatch keys tell the type, but not the index
-            mask, kind = 0xFFFFFFFF, kind | _device_number(self, m.device) << 16
-        words = [
-            (self.keys, _EVERY_BIT, m.dispatch_keys),
-            (self.dtype, mask << self.dtype_shift, kind << self.dtype_shift),
-            (self.ndim, _EVERY_BIT, len(m.sizes)),
-        ]
-        for start, numbers in ((self.sizes, m.sizes), (self.strides, m.strides or ())):
-            for d, n in enumerate(numbers):
-                if n is not None:
-                    words.append((start + _WORD * d, _EVERY_BIT, n))
-        return words
+    def _words(self, name: str | int, value: Any) -> list[_Masked] | None:
+        """Return the words that tell a property; None if it does not lie in words."""
+        match name:
+            case "dispatch_keys":
+                return [(self.keys, _EVERY_BIT, value)]
+            case "dtype" if value in self.dtypes:
+                return [self._half_word(self.dtype_shift, self.dtypes[value])]
+            case "device" if value.type == "cpu":  # the dispatch keys tell the type
+                return []
+            case "device":
+                return [self._half_word(self.dtype_shift + 16, _device_number(self, value))]
+            case "ndim" if value <= MOST_DIMENSIONS:
+                return [(self.ndim, _EVERY_BIT, value)]
+            case "shape" if len(value) <= MOST_DIMENSIONS:
+                return [(self.ndim, _EVERY_BIT, len(value)), *_row(self.sizes, value)]
+            case "stride":
+                return _row(self.strides, value)
+            case int():
+                return _row(self.sizes + _WORD * name, (value,))
+            case "requires_grad":  # a flag, not a word
+                return []
+        return None
+
+    def _half_word(self, shift: int, number: int) -> _Masked:
+        return self.dtype, 0xFFFF << shift, number << shift
 
     def agrees(self, tensor: torch.Tensor) -> bool:
         """Return whether this tensor's metadata is found at the offsets of this layout."""

@@ -17,7 +17,7 @@ from minitorch2.bytecode.guards import (
     DistinctObjects,
     DistinctStorages,
     Guard,
-    KeyAbsent,
+    KeyMatch,
     LengthMatch,
     SameObject,
     SetMatch,
@@ -189,7 +189,7 @@ def test_identity_type_length_keys_set() -> None:
     elements = compiled(SetMatch(A, (0, 8)))
     assert elements.check({0, 8}) and not elements.check({0})
     assert not elements.check({8, 0}) and not elements.check({False, 8})
-    absent = compiled(KeyAbsent(A, "x"))
+    absent = compiled(KeyMatch(A, "x", False))
     assert absent.check({}) and not absent.check({"x": 1})
 
 

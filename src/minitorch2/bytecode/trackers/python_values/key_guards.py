@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
-from minitorch2.bytecode.guards.containers import DictKeysMatch, KeyAbsent, KeyPresent
+from minitorch2.bytecode.guards.containers import DictKeysMatch, KeyMatch
 from minitorch2.bytecode.guards.guard import Guard
 from minitorch2.bytecode.guards.sources import Source
 from minitorch2.bytecode.trackers.interfaces import Capture
@@ -35,5 +35,5 @@ class KeyGuards:
 
     def rely_on(self, key: Hashable, present: bool) -> Guard:
         """Return the guard that a key is there, or is not."""
-        kind = KeyPresent if present else KeyAbsent
-        return self._capture.add_guard(kind(self._source, key, user_line=self._capture.line))
+        guard = KeyMatch(self._source, key, present, user_line=self._capture.line)
+        return self._capture.add_guard(guard)

@@ -11,7 +11,7 @@ import types
 from collections.abc import Hashable
 from typing import Any
 
-from minitorch2.bytecode.guards import AttributeGuard, KeyAbsent
+from minitorch2.bytecode.guards import AttributeGuard, KeyMatch
 from minitorch2.bytecode.guards.sources import AttributeSource, ItemSource, Source, TypeSource
 from minitorch2.bytecode.polyfills import EXCEPTION_TEXTS
 from minitorch2.bytecode.trackers import operations
@@ -193,7 +193,7 @@ class ObjectVariable(VariableTracker):
     def _guard_not_shadowed(self, evaluator: Evaluator, name: str) -> None:
         if self.value is not MISSING and self.source is not None and self.has_dict():
             attributes = AttributeSource(self.source, "__dict__")
-            guard = KeyAbsent(attributes, name, user_line=evaluator.source_line())
+            guard = KeyMatch(attributes, name, False, user_line=evaluator.source_line())
             self.guards |= {evaluator.capture.add_guard(guard)}
 
     def shadows_fallback(self, name: str) -> bool:

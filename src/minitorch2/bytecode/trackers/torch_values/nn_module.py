@@ -7,7 +7,7 @@ its class, one for its hooks, and the guards of the attributes that the program 
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 from types import FunctionType
 from typing import Any, Final
@@ -15,7 +15,7 @@ from typing import Any, Final
 import torch
 from torch.nn.modules.lazy import LazyModuleMixin
 
-from minitorch2.bytecode.guards import Check, Guard, KeyAbsent, Name, SourceGuard, Test, id_match
+from minitorch2.bytecode.guards import Check, Guard, KeyMatch, SourceGuard, id_match
 from minitorch2.bytecode.guards.sources import AttributeSource, ItemSource, Source
 from minitorch2.bytecode.polyfills.torch_functions import next_hook_number
 from minitorch2.bytecode.trackers.base import Arguments, Keywords, VariableTracker, unsupported
@@ -47,12 +47,8 @@ class NoHooks(SourceGuard):
     def sources(self) -> tuple[Source, ...]:
         return (AttributeSource(self.source, "__dict__"),)
 
-    def checks_of(self, path: str, name: Name) -> Iterator[Check]:
-        hooks = " or ".join(f"{path}[{hook!r}]" for hook in HOOKS)
-        yield Check("hooks", f"not ({hooks})", hooks, "none")
-
-    def tests(self) -> Sequence[Test]:
-        return [Test(Op.EMPTY, hook) for hook in HOOKS]
+    def checks(self) -> Iterable[Check]:
+        return [Check(hook, Op.EMPTY, "empty", hook) for hook in HOOKS]
 
 
 def hooks_of_all_modules() -> tuple[object, ...]:
@@ -70,14 +66,8 @@ class GlobalHooks(Guard):
     KIND = "GLOBAL_MODULE_HOOKS"
     hooks: tuple[object, ...]
 
-    def checks(self, paths: Sequence[str], name: Name) -> Iterator[Check]:
-        actual = f"{name(hooks_of_all_modules)}()"
-        yield Check(
-            "hooks of all modules", f"{actual} == {name(self.hooks)}", actual, str(self.hooks)
-        )
-
-    def tests(self) -> Sequence[Test]:
-        return (Test(Op.STATE, hooks_of_all_modules, self.hooks),)
+    def checks(self) -> Iterable[Check]:
+        return (Check("hooks of all modules", Op.STATE, self.hooks, hooks_of_all_modules),)
 
 
 class HookNumberVariable(VariableTracker):
@@ -139,7 +129,7 @@ class ModuleVariable(ObjectVariable):
         if class_lookup(self.cls, "__getattr__")[0] is not torch.nn.Module:
             return super().missing_attribute(evaluator, name)
         for registry in REGISTRIES:
-            guard = KeyAbsent(AttributeSource(self.source, registry), name)
+            guard = KeyMatch(AttributeSource(self.source, registry), name, False)
             self.guards |= {evaluator.capture.add_guard(guard)}
         message = f"{self.cls.__name__!r} object has no attribute {name!r}"
         return raise_observed(AttributeError, message)
