@@ -16,7 +16,7 @@ from minitorch2.backends.graph_cache import key as graph_key
 from minitorch2.bytecode.building import objects
 from minitorch2.bytecode.dispatch.region import Region
 from minitorch2.bytecode.frames.worth import is_worth_capturing
-from minitorch2.bytecode.guards import containers, values
+from minitorch2.bytecode.guards import containers, guard_program, guard_text, values
 from minitorch2.bytecode.guards.torch_state import GlobalState
 from minitorch2.bytecode.machine.liveness import live_sets
 from minitorch2.bytecode.machine.versions import rules
@@ -84,6 +84,7 @@ from tests.property import (
     test_errors,
     test_graph_cache,
     test_graphs,
+    test_guard_handlers,
     test_guards,
     test_joint_graphs,
     test_lazy_programs,
@@ -254,8 +255,20 @@ MUTANTS = (
     Mutant(
         "guards",
         "the order of a dict's keys is not guarded",
-        Edit(containers.SetMatch.checks, "Op.KEYS, known", "Op.LENGTH, len(known)"),
+        Edit(containers.ElementsMatch.checks, "Op.KEYS, known", "Op.LENGTH, len(known)"),
         test_guards.test_calls_in_changing_worlds_match_python,
+    ),
+    Mutant(
+        "guards",
+        "the text of a check says the opposite of what runs",
+        Edit(guard_text._print_comparison, 'return now if known else f"not {now}"', "return now"),
+        test_guard_handlers.test_text_machine_and_explanation_agree,
+    ),
+    Mutant(
+        "guards",
+        "what runs takes an absent key for a present one",
+        Edit(guard_program._Writer._write_one, "int(check.known)", "1"),
+        test_guard_handlers.test_text_machine_and_explanation_agree,
     ),
     Mutant(
         "guards",

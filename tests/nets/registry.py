@@ -30,6 +30,7 @@ NETS = (
     Net("programs", PYTEST + "test_capture_programs.py", 4),
     Net("nested programs", PYTEST + "test_capture_nested_programs.py", 2),
     Net("guards", PYTEST + "test_guards.py", 2),
+    Net("guard handlers", PYTEST + "test_guard_handlers.py", 1),
     Net("sizes", PYTEST + "test_dynamic_shapes.py", 3),
     Net("data", PYTEST + "test_unbacked.py", 1),
     Net("numpy", PYTEST + "test_numpy_programs.py", 2),

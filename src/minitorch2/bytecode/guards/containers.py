@@ -43,13 +43,9 @@ def told_apart(elements: Iterable[object]) -> list[object]:
 
 
 @dataclass(frozen=True)
-class SetMatch(SourceGuard):
-    """A set with the same elements in the same order of iteration; equal ones (1, True) fail.
+class ElementsMatch(SourceGuard):
+    """A container with the same elements in the same order; equal ones (1, True) fail."""
 
-    Equal sets that were filled in another order may be iterated over in another order.
-    """
-
-    KIND = "SET_CONTAINS"
     WHAT: ClassVar[str] = "elements"
     elements: tuple[Hashable, ...]
 
@@ -60,8 +56,17 @@ class SetMatch(SourceGuard):
             yield Check(f"classes of {self.WHAT}", Op.PYTHON, told_apart(known), (told_apart,))
 
 
-class DictKeysMatch(SetMatch):
-    """A dict with the same keys in the same order."""
+class SetMatch(ElementsMatch):
+    """A set with the same elements of the same types, in the same order of iteration.
+
+    Equal sets that were filled in another order may be iterated over in another order.
+    """
+
+    KIND = "SET_CONTAINS"
+
+
+class DictKeysMatch(ElementsMatch):
+    """A dict with the same keys in the same order; equal keys of other types (1, True) fail."""
 
     KIND = "DICT_KEYS"
     WHAT = "keys"

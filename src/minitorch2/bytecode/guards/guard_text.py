@@ -129,7 +129,9 @@ def _print_sizes(guard: ShapeCondition, paths: Sequence[str]) -> str:
 
 def show(check: Check, value: Any) -> str:
     """Return the text of a property's value for people."""
-    if check.op not in (Op.IS, Op.RUNS, Op.EQUAL):
-        return str(the(value))
-    text = repr(the(value))
-    return text if len(text) <= 80 or check.op is Op.EQUAL else f"{text[:77]}..."
+    is_object = check.op in (Op.IS, Op.RUNS, Op.EQUAL)
+    try:
+        text = repr(the(value)) if is_object else str(the(value))
+    except Exception:  # noqa: BLE001 (the program's own `__repr__` may raise anything)
+        text = object.__repr__(the(value))
+    return text if len(text) <= 80 or check.op not in (Op.IS, Op.RUNS) else f"{text[:77]}..."
