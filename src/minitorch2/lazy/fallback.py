@@ -12,7 +12,7 @@ import torch
 
 from minitorch2.graph.user_lines import user_line
 from minitorch2.lazy.infer import map_tensors
-from minitorch2.lazy.plan import Plan
+from minitorch2.lazy.plan import PACK, Plan
 from minitorch2.lazy.step import COUNTS, memory_of
 from minitorch2.lazy.value import LazyTensor, Operator, Value, follow
 
@@ -51,7 +51,8 @@ def run_fallback(
         known = originals.get(id(tensor))
         if known is not None:
             return known
-        return as_lazy(tensor) if is_lazy else tensor
+        is_read_directly = func is PACK and tensor is result[1]
+        return as_lazy(tensor) if is_lazy and not is_read_directly else tensor
 
     return map_tensors(result, wrapped)
 

@@ -136,6 +136,8 @@ _COMPUTE_NOTHING: Final = {
 }
 _BITS: Final = {aten._conj.default, aten._neg_view.default}
 """Views that leave work for later readers, by a mark that wrappers do not carry."""
+PACK: Final = aten._pack_padded_sequence.default
+"""Its second result holds lengths, which recurrent layers read without an operator."""
 
 
 def _types(func: Operator) -> list[str]:
@@ -170,7 +172,7 @@ def _way(func: Operator) -> Way:
     schema, facts = func._schema, alias_facts(func)
     if func.namespace == "profiler" or func in _COMPUTE_NOTHING:
         return Way.PASS
-    if func.namespace not in _NAMESPACES or func in _BITS:
+    if func.namespace not in _NAMESPACES or func in _BITS or func is PACK:
         return Way.FALL_BACK
     if facts.changes_metadata:
         return Way.RESHAPE

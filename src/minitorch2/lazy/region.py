@@ -18,6 +18,7 @@ from minitorch2.lazy.barrier import mark_step, observe
 from minitorch2.lazy.defer import defer
 from minitorch2.lazy.infer import map_tensors
 from minitorch2.lazy.value import LazyTensor, Operator, undeferred
+from minitorch2.native.torch_internals.functions import READERS_OF_LENGTHS
 from minitorch2.native.torch_internals.modes import DisableTorchFunction
 
 
@@ -95,6 +96,8 @@ class _Guard(TorchFunctionMode):
                 return func(*real, **(kwargs or {}))
         if func in _READERS_OF_LISTS:
             args = tuple(_read(a) if isinstance(a, list | tuple) else a for a in args)
+        elif func in READERS_OF_LENGTHS and type(args[1]) is LazyTensor:
+            args = (args[0], _read(args[1]), *args[2:])
         elif func in _READERS_OF_INDICES:
             args = (*args[:1], *map(_read, args[1:]))
             kwargs = {n: _read(a) if n in _INDICES else a for n, a in (kwargs or {}).items()}

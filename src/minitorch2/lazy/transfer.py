@@ -60,6 +60,6 @@ def _like(converted: Any, tensor: torch.Tensor, convert: Any) -> torch.Tensor:
         converted = torch.nn.Parameter(converted, tensor.requires_grad)
     elif tensor.requires_grad:
         converted.requires_grad_()
-    if tensor.grad is not None:
+    if (tensor.is_leaf or tensor.retains_grad) and tensor.grad is not None:
         converted.grad = convert(tensor.grad)
     return converted  # type: ignore[no-any-return]

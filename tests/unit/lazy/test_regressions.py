@@ -1,6 +1,8 @@
 """Programs that deferred execution once got wrong."""
 
+import copy
 import gc
+from contextlib import nullcontext
 
 import pytest
 import torch
@@ -418,3 +420,31 @@ def test_minus_zero_is_not_zero(numbers):
             given = [lazy.to_eager(result) for result in program(x, number)]
         for one, wanted in zip(given, program(x, number), strict=True):
             assert torch.equal(1 / one, 1 / wanted), number
+
+
+@pytest.mark.parametrize("layer", [torch.nn.LSTM, torch.nn.GRU, torch.nn.RNN])
+@pytest.mark.parametrize("contagious", [False, True])
+def test_packed_sequences(layer, contagious):
+    """Recurrent layers read the lengths in C++, where a lazy tensor has no memory."""
+    rnn = torch.nn.utils.rnn
+
+    def program(model, x):
+        lengths = torch.tensor([5, 2, 3])
+        packed = rnn.pack_padded_sequence(x, lengths, batch_first=True, enforce_sorted=False)
+        y, _ = rnn.pad_packed_sequence(model(packed)[0], batch_first=True)
+        sizes = torch.tensor([3, 3]) if not contagious else packed.batch_sizes[:2]
+        own = rnn.PackedSequence(x.reshape(-1, 4)[: int(sizes.sum())], sizes)
+        (y.sum() + model(own)[0].data.sum()).backward()
+        return y, model.weight_hh_l0.grad
+
+    model = layer(4, 5, 1, batch_first=True)
+    for _ in range(3):
+        x = torch.randn(3, 5, 4)
+        model.zero_grad()
+        wanted = program(model, x)
+        model.zero_grad()
+        with nullcontext() if contagious else lazy.lazily():
+            used = lazy.to_lazy(copy.deepcopy(model)) if contagious else model
+            given = program(used, lazy.to_lazy(x) if contagious else x)
+        for one, other in zip(given, wanted, strict=True):
+            torch.testing.assert_close(lazy.to_eager(one), other)

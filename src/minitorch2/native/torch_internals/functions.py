@@ -24,3 +24,9 @@ multi_tensor_radam = radam._multi_tensor_radam
 
 as_single, as_pair = utils._single, utils._pair
 as_triple, as_quadruple = utils._triple, utils._quadruple
+
+READERS_OF_LENGTHS = {
+    *(torch.lstm, torch.gru, torch.rnn_tanh, torch.rnn_relu),
+    TENSOR_FUNCTIONS._pad_packed_sequence,
+}
+"""Functions of packed sequences: they read a tensor, their second argument, without an operator."""
