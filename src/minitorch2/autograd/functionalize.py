@@ -133,11 +133,7 @@ COMPUTED_VIEWS: Final[dict[Operator, Operator]] = {
 """Views that share memory but not values, and what computes their values in the graph: a value of
 a graph is never a tensor with a pending conjugation."""
 
-ELEMENTS_CHANGE: Final = (
-    aten.view_as_real.default,
-    aten.view_as_complex.default,
-    aten.view.dtype,
-)
+ELEMENTS_CHANGE: Final = (aten.view_as_real.default, aten.view_as_complex.default, aten.view.dtype)
 """Views whose elements are others than those of their base."""
 
 

@@ -160,10 +160,7 @@ def inference_runner(
 
 
 def training_runner(
-    plan: FunctionPlan,
-    forward: BoxedCall,
-    backward: LazilyCompiled,
-    again: EagerGradients,
+    plan: FunctionPlan, forward: BoxedCall, backward: LazilyCompiled, again: EagerGradients
 ) -> Callable[..., Sequence[Any]]:
     """Return a function that gives the graph's outputs, with a compiled backward graph.
 

@@ -25,9 +25,7 @@ def aot_channels_last(
     keeps eager's order throughout.
     """
     compile_program = partial(
-        aot_autograd,
-        forward_compiler=compilers.forward,
-        backward_compiler=compilers.backward,
+        aot_autograd, forward_compiler=compilers.forward, backward_compiler=compilers.backward
     )
     if not reads_order(gm):
         try:

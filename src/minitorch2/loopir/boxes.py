@@ -34,22 +34,10 @@ from minitorch2.loopir.ops import Value, ops
 Reindex = Callable[[Index], Index]
 
 
-class StorageBox:
-    """The cell that holds loops first and, once realized, a buffer.
+class _Box:
+    """A box around what has the elements."""
 
-    `preferred_stride` is the stride of this tensor in eager PyTorch; `origins` are the graph nodes
-    whose results the loops compute.
-    """
-
-    def __init__(self, data: Loops | Buffer) -> None:
-        self.data = data
-        self.preferred_stride: Size | None = None
-        self.origins: Origins = current_table().origins if not isinstance(data, Buffer) else ()
-
-    @property
-    def size(self) -> Size:
-        """The size of the elements that are stored or computed."""
-        return self.data.size if isinstance(self.data, Buffer) else self.data.ranges
+    data: Loops | Buffer | StorageBox | View
 
     @property
     def dtype(self) -> torch.dtype:
@@ -60,6 +48,24 @@ class StorageBox:
     def device(self) -> torch.device:
         """The device of the elements."""
         return self.data.device
+
+
+class StorageBox(_Box):
+    """The cell that holds loops first and, once realized, a buffer.
+
+    `preferred_stride` is the stride of this tensor in eager PyTorch; `origins` are the graph nodes
+    whose results the loops compute.
+    """
+
+    def __init__(self, data: Loops | Buffer) -> None:
+        self.data: Loops | Buffer = data
+        self.preferred_stride: Size | None = None
+        self.origins: Origins = current_table().origins if not isinstance(data, Buffer) else ()
+
+    @property
+    def size(self) -> Size:
+        """The size of the elements that are stored or computed."""
+        return self.data.size if isinstance(self.data, Buffer) else self.data.ranges
 
     def is_realized(self) -> bool:
         """Return whether the elements have memory."""
@@ -124,7 +130,7 @@ class View:
 
 
 @dataclass(frozen=True, eq=False)
-class TensorBox:
+class TensorBox(_Box):
     """A tensor during lowering: size, dtype, device, and a way to its elements."""
 
     data: StorageBox | View
@@ -151,16 +157,6 @@ class TensorBox:
     def ndim(self) -> int:
         """The number of dimensions."""
         return len(self.size)
-
-    @property
-    def dtype(self) -> torch.dtype:
-        """The dtype in memory."""
-        return self.data.dtype
-
-    @property
-    def device(self) -> torch.device:
-        """The device of the elements."""
-        return self.data.device
 
     @property
     def storage(self) -> StorageBox:

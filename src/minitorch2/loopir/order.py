@@ -168,9 +168,7 @@ def size_of(buffer: Buffer) -> int:
 
 
 def order_nodes(
-    nodes: Sequence[BaseSchedulerNode],
-    needs: Needs,
-    lowered: LoweredGraph,
+    nodes: Sequence[BaseSchedulerNode], needs: Needs, lowered: LoweredGraph
 ) -> tuple[list[BaseSchedulerNode], OrderDecision]:
     """Return the nodes in the order to run them; `nodes` are in an order that respects `needs`."""
     greedy = _greedy(nodes, needs, Memory(nodes, lowered))

@@ -6,6 +6,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch import nn
+from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 import minitorch2
 from minitorch2 import stages
@@ -614,3 +615,103 @@ def test_the_first_step_leaves_nothing_to_compile_for_the_second():
         for _ in range(3):
             step(batch())
     assert log.counts["graphs"] == 1
+
+
+# Scaled gradients, averaged weights ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize("fused", [False, True])
+def test_a_step_with_a_gradient_scaler_is_one_graph(fused):
+    """An infinite gradient, of the first step or of a later one, skips a step as in eager."""
+
+    def trained(compile):
+        model = small_model()
+        optimizer = torch.optim.AdamW(model.parameters(), lr=0.1, fused=fused)
+        scaler = torch.amp.GradScaler("cpu", init_scale=8.0, growth_interval=2)
+
+        def step(x, factor):
+            optimizer.zero_grad()
+            with torch.autocast("cpu", dtype=torch.bfloat16):
+                loss = (model(x).float() * factor).square().mean()
+            scaler.scale(loss).backward()
+            scaler.unscale_(optimizer)
+            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            scaler.step(optimizer)
+            scaler.update()
+            return loss.detach(), scaler.get_scale()
+
+        step, infinite = compile(step), (0, 3)
+        factors = [torch.tensor(float("inf") if i in infinite else 1.0) for i in range(6)]
+        results = [step(batch(), factor) for factor in factors]
+        return results, [*model.parameters()], optimizer.state_dict()["state"], scaler.state_dict()
+
+    with stages.collect() as log:
+        given = trained(compiled)
+    torch.testing.assert_close(given, trained(lambda f: f), equal_nan=True, rtol=1e-4, atol=1e-5)
+    assert log.counts["graph_breaks"] == 0 and log.counts["graphs"] <= 3
+
+
+@pytest.mark.parametrize("options", [{}, {"multi_avg_fn": get_ema_multi_avg_fn(0.9)}])
+def test_averaged_weights_are_updated_in_the_graph(options):
+    """Its branches on the number of updates, a buffer, are guarded: one graph for each side."""
+
+    def trained(compile):
+        model = small_model()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        averaged = AveragedModel(model, **options)
+
+        def step(x):
+            optimizer.zero_grad()
+            model(x).square().mean().backward()
+            optimizer.step()
+            averaged.update_parameters(model)
+
+        step = compile(step)
+        for _ in range(4):
+            step(batch())
+        return averaged.state_dict()
+
+    with stages.collect() as log:
+        given = trained(compiled)
+    torch.testing.assert_close(given, trained(lambda f: f))
+    assert (log.counts["graphs"], log.counts["graph_breaks"]) == (2, 0)
+
+
+def test_branches_on_what_a_module_counts_are_guarded():
+    class Counting(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("calls", torch.tensor(0))
+            self.register_buffer("is_set", torch.tensor(False))
+            self.register_buffer("mean", torch.zeros(4))
+
+        def forward(self, x):
+            if not self.is_set:
+                self.mean.copy_(x.mean(0))
+                self.is_set.fill_(True)
+            if self.calls % 3 == 2:
+                x = x * 2
+            y = x * 3 if (self.calls > 2) & (self.calls < 5) else x
+            self.calls += 1
+            return y - self.mean
+
+    model, eager = Counting(), Counting()
+    with stages.collect() as log:
+        fast = compiled(model, dynamic=True)
+        for size in (3, 3, 4, 3, 5, 3, 3, 3):
+            torch.testing.assert_close(fast(batch(size)), eager(batch(size)))
+    assert log.counts["graph_breaks"] == 0 and log.counts["graphs"] <= 5
+
+
+def test_a_branch_on_a_buffer_that_was_written_to_breaks():
+    """The guard sees what the buffer was in front of the graph."""
+
+    class Counting(nn.BatchNorm1d):
+        def forward(self, x):
+            self.num_batches_tracked.add_(1)
+            return x * 2 if self.num_batches_tracked == 2 else x
+
+    model, eager = Counting(4), Counting(4)
+    fast = compiled(model, fullgraph=False)
+    for _ in range(4):
+        torch.testing.assert_close(fast(batch()), eager(batch()))

@@ -57,6 +57,7 @@ from minitorch2.bytecode.trackers.torch_values.context import leave_contexts
 from minitorch2.bytecode.trackers.torch_values.hooks import (
     AskedLaterError,
     HistoryEscapesError,
+    HooksRunInsideError,
     asked_about,
     check_asked,
 )
@@ -220,6 +221,8 @@ def capture_frame(frame: Frame, compiler: FrameCompiler) -> Attempt:
         return _capture_frame(frame, compiler)
     except HistoryEscapesError:
         return capture_frame(replace(frame, makes_leaves=False), compiler)
+    except HooksRunInsideError as run:
+        return capture_frame(replace(frame, hooks=run.args[0]), compiler)
     except SelectionEscapesError:
         return capture_frame(replace(frame, selects=False), compiler)
 
@@ -235,7 +238,7 @@ def _capture_frame(frame: Frame, compiler: FrameCompiler) -> Attempt:
         attempt.run()
         return attempt
     except UnsupportedError as error:
-        reason, step = error.with_traceback(None), attempt.evaluator.steps
+        reason, step = error, attempt.evaluator.steps
         reason.user_line = reason.user_line or attempt.evaluator.source_line()
         starts = [*attempt.capture.side_effects.starting_steps(), *attempt.capture.levels]
         steps = (*range(step, max(step - EARLIER_TRIES, 0), -1), *starts[:EARLIER_TRIES])

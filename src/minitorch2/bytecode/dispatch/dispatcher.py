@@ -35,12 +35,7 @@ from minitorch2.bytecode.trackers.observed import UninitializedError
 from minitorch2.errors import GraphBreakError, MinitorchError, RecompileError, UnsupportedError
 from minitorch2.errors.cautions import caution
 from minitorch2.foundation import profiling
-from minitorch2.foundation.compile_lock import (
-    COMPILING,
-    HeldAsBefore,
-    garbage_uncollected,
-    take_turn,
-)
+from minitorch2.foundation.compile_lock import COMPILING, HeldAsBefore, take_turn
 from minitorch2.foundation.generated_code import DISPATCHER
 from minitorch2.logs import get_logger
 from minitorch2.marks.controls import Disabled
@@ -215,7 +210,7 @@ class Dispatcher:
         turn = self.cache.turn
         with HeldAsBefore(turn), HeldAsBefore(turn):
             take_turn(turn)
-            with COMPILING, frame_hook.disabled(), garbage_uncollected():
+            with COMPILING, frame_hook.disabled():
                 return self.find(values) or isolated(lambda: self._compile(values))
 
     def _run_while_compiling(self, values: tuple[object, ...]) -> Run | None:

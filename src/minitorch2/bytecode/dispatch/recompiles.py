@@ -48,6 +48,7 @@ REMEDIES = {
     "AUTOCAST_DTYPE": "set the autocast dtype before the first call",
     "SETTING": "change settings of backends before the first call",
     "TENSOR_SUBCLASS": "pass tensors that are made alike: of one size, with one context",
+    "TRUTH_OF_BUFFERS": "move the branch on the buffer out of the compiled function",
     "TORCH_FUNCTION": "call it always, or never, under DisableTorchFunctionSubclass",
 }
 """The change that helps against failures of each kind of guard."""

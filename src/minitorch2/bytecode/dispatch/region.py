@@ -41,6 +41,7 @@ from minitorch2.foundation import profiling
 from minitorch2.foundation.compile_lock import (
     COMPILING,
     HeldAsBefore,
+    garbage_uncollected,
     is_held,
     let_others_compile,
 )
@@ -206,10 +207,7 @@ class Region:
         caution(_LOGGER, f"{failure}\nThe graph runs in Python instead")
 
     def continuation(
-        self,
-        continuation: Continuation,
-        namespace: dict[str, Any],
-        graph_break: GraphBreak | None,
+        self, continuation: Continuation, namespace: dict[str, Any], graph_break: GraphBreak | None
     ) -> object:
         """Make a continuation callable from residual code, behind a break or a suspension.
 
@@ -306,6 +304,7 @@ class Region:
                 stages.written(_stages_folder(options.stages_dir)),
                 reported(self.name_of(function)),
                 stages.phase("other"),
+                garbage_uncollected(),
             ):
                 return compile_frame(frame, self)
         except UnsupportedError as reason:

@@ -7,7 +7,6 @@ instruction (`break_points`). So nothing is ever rolled back. PyTorch 2 paper, s
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from types import CellType, CodeType, FunctionType
@@ -168,8 +167,7 @@ class FrameCapture:
         self.root = self.graph
         self.references = References(Scope(names_of(self.frame.code), self.frame.globals))
         self.sizes = Sizes(self.frame.sizes)
-        capture = weakref.ref(self)  # sizes outlive their capture, which holds the user's tensors
-        self.sizes.env.locate = lambda: getattr(capture(), "line", None)
+        self.sizes.env.locate = lambda: self.line
         active = self.frame.overrides
         stack = self.reference(mode_at)
         modes = [self.wrap(mode, FunctionModeSource(stack, i)) for i, mode in active.modes]

@@ -16,6 +16,7 @@ Grammar::
             | SameObject(source, other) | DistinctObjects(sources) | DistinctStorages(sources)
             | MemoryPattern(sources, pattern) | StorageSize(source, nbytes)
             | ShapeCondition(condition, symbols)   a relation between sizes
+            | TruthOfBuffers(sources, code, truth) a branch on what buffers count
             | Contiguous(source, rank)             the layout of a tensor of varying sizes
             | GradMode(enabled) | GlobalState(state)
             | OverridesOfClasses(enabled)

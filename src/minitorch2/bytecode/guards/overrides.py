@@ -67,9 +67,7 @@ class ActiveOverrides:
         if known is not None:
             return known
         return ActiveOverrides(
-            are_overrides_enabled(),
-            not are_function_modes_disabled(),
-            active_modes(),
+            are_overrides_enabled(), not are_function_modes_disabled(), active_modes()
         )
 
 

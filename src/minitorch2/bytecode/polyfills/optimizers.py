@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import torch
@@ -57,114 +58,88 @@ def group_tensors(lists: Any, with_indices: bool = False) -> Any:
     return groups
 
 
+def step_if_finite(self: Any, optimizer: Any, state: Any, *args: Any, **kwargs: Any) -> Any:
+    """``GradScaler._maybe_opt_step``: Python runs the frame if a gradient is infinite, which is
+    rare"""
+    for found_inf in state["found_inf_per_device"].values():
+        torch._check(found_inf == 0)  # type: ignore[no-untyped-call]
+    return optimizer.step(*args, **kwargs)
+
+
 # Fused updates ------------------------------------------------------------------------------------
 
 
-def _put(tensor: Any, value: Any, found_inf: Any) -> None:
+def _options(given: Any) -> Any:
+    return SimpleNamespace(**{"grad_scale": None, "found_inf": None, **given})
+
+
+def _put(tensor: Any, value: Any, o: Any) -> None:
     """Store a new value, unless gradients were found to be infinite."""
-    tensor.copy_(value if found_inf is None else torch.where(found_inf == 1, tensor, value))
+    tensor.copy_(value if o.found_inf is None else torch.where(o.found_inf == 1, tensor, value))
 
 
-def _unscaled(grad: Any, maximize: bool, grad_scale: Any, found_inf: Any) -> Any:
+def _unscaled(grad: Any, o: Any) -> Any:
     """Return the gradient to descend along; undo the scaling of a `GradScaler` in place."""
-    if grad_scale is not None:
-        _put(grad, grad / grad_scale, found_inf)
-    return -grad if maximize else grad
+    if o.grad_scale is not None:
+        _put(grad, grad / o.grad_scale, o)
+    return -grad if o.maximize else grad
 
 
-def _fused_adam(
-    decoupled: bool,
-    lists: Any,
-    *,
-    lr: Any,
-    beta1: float,
-    beta2: float,
-    weight_decay: float,
-    eps: float,
-    amsgrad: bool,
-    maximize: bool,
-    grad_scale: Any = None,
-    found_inf: Any = None,
-) -> None:
+def _fused_adam(decoupled: bool, lists: Any, o: Any) -> None:
     params, grads, averages, squares, largest, steps = lists
     for i, param in enumerate(params):
-        grad = _unscaled(grads[i], maximize, grad_scale, found_inf)
+        grad = _unscaled(grads[i], o)
         value = param
-        if weight_decay != 0 and decoupled:
-            value = param - lr * weight_decay * param
-        elif weight_decay != 0:
-            grad = grad + param * weight_decay
+        if o.weight_decay != 0 and decoupled:
+            value = param - o.lr * o.weight_decay * param
+        elif o.weight_decay != 0:
+            grad = grad + param * o.weight_decay
         step = get_value(steps[i])
-        average = torch.lerp(averages[i], grad, 1 - beta1)
-        square = squares[i] * beta2 + (1 - beta2) * grad * grad
-        top = torch.maximum(largest[i], square) if amsgrad else square
-        size = lr / (1 - beta1**step)
-        denominator = top.sqrt() / (1 - beta2**step) ** 0.5 + eps
-        _put(param, value - size * average / denominator, found_inf)
-        _put(averages[i], average, found_inf)
-        _put(squares[i], square, found_inf)
-        if amsgrad:
-            _put(largest[i], top, found_inf)
+        average = torch.lerp(averages[i], grad, 1 - o.beta1)
+        square = squares[i] * o.beta2 + (1 - o.beta2) * grad * grad
+        top = torch.maximum(largest[i], square) if o.amsgrad else square
+        size = o.lr / (1 - o.beta1**step)
+        denominator = top.sqrt() / (1 - o.beta2**step) ** 0.5 + o.eps
+        _put(param, value - size * average / denominator, o)
+        _put(averages[i], average, o)
+        _put(squares[i], square, o)
+        if o.amsgrad:
+            _put(largest[i], top, o)
 
 
 def fused_adam_(*lists: Any, **options: Any) -> None:
     """``torch._fused_adam_``"""
-    _fused_adam(False, lists, **options)
+    _fused_adam(False, lists, _options(options))
 
 
 def fused_adamw_(*lists: Any, **options: Any) -> None:
     """``torch._fused_adamw_``"""
-    _fused_adam(True, lists, **options)
+    _fused_adam(True, lists, _options(options))
 
 
-def fused_sgd_(
-    self: Any,
-    grads: Any,
-    momentum_buffer_list: Any,
-    *,
-    weight_decay: float,
-    momentum: float,
-    lr: Any,
-    dampening: float,
-    nesterov: bool,
-    maximize: bool,
-    is_first_step: bool,
-    grad_scale: Any = None,
-    found_inf: Any = None,
-) -> None:
+def fused_sgd_(self: Any, grads: Any, momentum_buffer_list: Any, **options: Any) -> None:
     """``torch._fused_sgd_``"""
+    o = _options(options)
     for i, param in enumerate(self):
-        grad = _unscaled(grads[i], maximize, grad_scale, found_inf)
-        if weight_decay != 0:
-            grad = grad + param * weight_decay
-        if momentum != 0:
+        grad = _unscaled(grads[i], o)
+        if o.weight_decay != 0:
+            grad = grad + param * o.weight_decay
+        if o.momentum != 0:
             buffer = momentum_buffer_list[i]
-            kept = grad if is_first_step else momentum * buffer + (1 - dampening) * grad
-            grad = grad + momentum * kept if nesterov else kept
-            _put(buffer, kept, found_inf)
-        _put(param, param - lr * grad, found_inf)
+            kept = grad if o.is_first_step else o.momentum * buffer + (1 - o.dampening) * grad
+            grad = grad + o.momentum * kept if o.nesterov else kept
+            _put(buffer, kept, o)
+        _put(param, param - o.lr * grad, o)
 
 
-def fused_adagrad_(
-    self: Any,
-    grads: Any,
-    state_sums: Any,
-    state_steps: Any,
-    *,
-    lr: Any,
-    lr_decay: float,
-    weight_decay: float,
-    eps: float,
-    maximize: bool,
-    grad_scale: Any = None,
-    found_inf: Any = None,
-) -> None:
+def fused_adagrad_(self: Any, grads: Any, sums: Any, steps: Any, **options: Any) -> None:
     """``torch._fused_adagrad_``"""
+    o = _options(options)
     for i, param in enumerate(self):
-        grad = _unscaled(grads[i], maximize, grad_scale, found_inf)
-        if weight_decay != 0:
-            grad = grad + param * weight_decay
-        size = lr / (1 + (get_value(state_steps[i]) - 1) * lr_decay)
-        total = state_sums[i] + grad * grad
-        _put(param, param - size * grad / (total.sqrt() + eps), found_inf)
-        _put(state_sums[i], total, found_inf)
+        grad = _unscaled(grads[i], o)
+        if o.weight_decay != 0:
+            grad = grad + param * o.weight_decay
+        size = o.lr / (1 + (get_value(steps[i]) - 1) * o.lr_decay)
+        total = sums[i] + grad * grad
+        _put(param, param - size * grad / (total.sqrt() + o.eps), o)
+        _put(sums[i], total, o)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import weakref
+from types import SimpleNamespace
 from typing import Any
 
 import torch
 from torch.utils.hooks import RemovableHandle
 
 from minitorch2.bytecode.guards.settings import set_anomaly, set_anomaly_of_nan
+from minitorch2.native.torch_internals.functions import BackwardHookFunction
 
 
 def cov(input: Any, *, correction: int = 1, fweights: Any = None, aweights: Any = None) -> Any:
@@ -91,3 +93,27 @@ def make_handle(self: Any, hooks_dict: Any, *, extra_dict: Any = None) -> None:
     self.id = next_hook_number()
     more = [extra_dict] if isinstance(extra_dict, dict) else extra_dict or []
     self.extra_dict_ref = tuple(weakref.ref(each) for each in more)
+
+
+def hook_tensors(self: Any, set_hook: Any, args: Any) -> Any:
+    """``BackwardHook._apply_on_tensors``: of a module that takes or gives one tensor, the hook is
+    the tensor's"""
+    places = [place for place, value in enumerate(args) if isinstance(value, torch.Tensor)]
+    needed = [args[place].requires_grad for place in places]
+    if not (any(needed) and torch.is_grad_enabled()):
+        return args, None
+    made = BackwardHookFunction.apply(*[args[place] for place in places])
+    first = made[needed.index(True)]
+
+    def set_on_first(hook: Any) -> Any:
+        def of_tensor(gradient: Any) -> Any:
+            changed = hook((gradient,), (gradient,))
+            return None if changed is None else changed[0]
+
+        return first.register_hook(of_tensor)
+
+    set_hook(SimpleNamespace(register_hook=set_on_first) if len(made) == 1 else first.grad_fn)
+    values = list(args)
+    for place, tensor in zip(places, made, strict=True):
+        values[place] = tensor
+    return (tuple(values) if type(args) is tuple else type(args)(*values)), places

@@ -151,8 +151,7 @@ class FrameEnd:
         if handler.lasti:
             evaluator.push(ConstantVariable(0))
         evaluator.push(ResidualVariable(error))
-        with self.residual.dropping(error):
-            self.resume(evaluator.program.positions[id(handler.target)])
+        self.resume(evaluator.program.positions[id(handler.target)])
         evaluator.stack = saved
 
     def resume(self, position: int, *, as_is: bool = False) -> None:

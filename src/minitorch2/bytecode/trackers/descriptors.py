@@ -268,11 +268,7 @@ class BuiltinMethodVariable(VariableTracker):
     """A method written in C, found on a class: bound to `owner`, or not yet."""
 
     def __init__(
-        self,
-        value: Any,
-        name: str,
-        owner: VariableTracker | None,
-        cls: VariableTracker,
+        self, value: Any, name: str, owner: VariableTracker | None, cls: VariableTracker
     ) -> None:
         super().__init__()
         self.value, self.name, self.owner, self.cls = value, name, owner, cls

@@ -22,6 +22,7 @@ class Frame:
         constants: results of functions that are called while capturing, by function and arguments.
         sizes: the sizes and numbers with which the code was compiled before.
         makes_leaves: whether the graph may hold leaves that the program makes.
+        hooks: how hooks on gradients are taken (`hooks.RECORDED` and others).
         selects: whether the graph may select one of two tensors by their values.
         overrides: the overrides of PyTorch's functions that are in force.
     """
@@ -32,6 +33,7 @@ class Frame:
     constants: dict[Hashable, tuple[object, object]] = field(default_factory=dict)
     sizes: SizeHistory = field(default_factory=SizeHistory)
     makes_leaves: bool = True
+    hooks: str = "recorded"
     selects: bool = True
     overrides: ActiveOverrides = field(default_factory=ActiveOverrides.now)
 

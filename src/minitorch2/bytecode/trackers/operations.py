@@ -306,11 +306,7 @@ def is_scalar(value: VariableTracker) -> bool:
 
 
 def _either(
-    evaluator: Evaluator,
-    left: VariableTracker,
-    right: VariableTracker,
-    name: str,
-    reflected: str,
+    evaluator: Evaluator, left: VariableTracker, right: VariableTracker, name: str, reflected: str
 ) -> VariableTracker | None:
     """Ask the left operand, then the right one; a subclass on the right is asked first."""
     left_type, right_type = left.python_type(), right.python_type()

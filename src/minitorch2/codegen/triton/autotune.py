@@ -91,10 +91,7 @@ def buffers_by_name(lowered: LoweredGraph) -> dict[str, Buffer]:
 
 
 def with_templates(
-    lowered: LoweredGraph,
-    plan: Schedule,
-    capabilities: Capabilities,
-    choose: Chooser | None = None,
+    lowered: LoweredGraph, plan: Schedule, capabilities: Capabilities, choose: Chooser | None = None
 ) -> Schedule:
     """Return the schedule with templates where `choose` says so (default: by measuring)."""
     trials = Trials(buffers_by_name(lowered), lowered.hints)

@@ -31,128 +31,35 @@ class FloatOperation(sympy.Function):  # type: ignore[misc]  # SymPy has no type
     TEXT = ""
 
 
-class TrueDivision(FloatOperation):
-    """``a / b``."""
-
-    TEXT = "({} / {})"
+PYTHON_OPERATIONS: Final[dict[type, Callable[..., Any]]] = {}
+"""What each operation computes."""
 
 
-class ToFloat(FloatOperation):
-    """``float(a)``."""
-
-    TEXT = "float({})"
-
-
-class FloatSum(FloatOperation):
-    """``a + b`` where one is a float."""
-
-    TEXT = "({} + {})"
+def _operation(name: str, text: str, function: Callable[..., Any]) -> type[FloatOperation]:
+    """Return the class of an operation: its Python text, and what it computes."""
+    make: Any = type(FloatOperation)  # SymPy's metaclass
+    made: type[FloatOperation] = make(name, (FloatOperation,), {"TEXT": text})
+    made.__module__ = __name__
+    PYTHON_OPERATIONS[made] = function
+    return made
 
 
-class FloatDifference(FloatOperation):
-    """``a - b`` where one is a float."""
-
-    TEXT = "({} - {})"
-
-
-class FloatProduct(FloatOperation):
-    """``a * b`` where one is a float."""
-
-    TEXT = "({} * {})"
-
-
-class FloatPower(FloatOperation):
-    """``a ** b`` where one is a float."""
-
-    TEXT = "({} ** {})"
-
-
-class FloatFloorDivision(FloatOperation):
-    """``a // b`` where one is a float."""
-
-    TEXT = "({} // {})"
-
-
-class FloatRemainder(FloatOperation):
-    """``a % b`` where one is a float."""
-
-    TEXT = "({} % {})"
-
-
-class AbsoluteValue(FloatOperation):
-    """``abs(a)``."""
-
-    TEXT = "abs({})"
-
-
-class Sign(FloatOperation):
-    """1.0 or -1.0: it tells ``0.0`` from ``-0.0``."""
-
-    TEXT = "math.copysign(1.0, {})"
-
-
-class SquareRoot(FloatOperation):
-    """``math.sqrt(a)``."""
-
-    TEXT = "math.sqrt({})"
-
-
-class Exponential(FloatOperation):
-    """``math.exp(a)``."""
-
-    TEXT = "math.exp({})"
-
-
-class Logarithm(FloatOperation):
-    """``math.log(a)``."""
-
-    TEXT = "math.log({})"
-
-
-class Sine(FloatOperation):
-    """``math.sin(a)``."""
-
-    TEXT = "math.sin({})"
-
-
-class Cosine(FloatOperation):
-    """``math.cos(a)``."""
-
-    TEXT = "math.cos({})"
-
-
-class HyperbolicTangent(FloatOperation):
-    """``math.tanh(a)``."""
-
-    TEXT = "math.tanh({})"
-
-
-class RoundedDown(FloatOperation):
-    """``math.floor(a)`` of a float: an integer."""
-
-    is_integer = True
-    TEXT = "math.floor({})"
-
-
-class RoundedUp(FloatOperation):
-    """``math.ceil(a)`` of a float: an integer."""
-
-    is_integer = True
-    TEXT = "math.ceil({})"
-
-
-class Truncated(FloatOperation):
-    """``int(a)`` of a float."""
-
-    is_integer = True
-    TEXT = "int({})"
-
-
-class FloatBits(FloatOperation):
-    """The bits of a float as an integer, which is what kernels take."""
-
-    is_integer = True
-    TEXT = "float_bits({})"
+TrueDivision = _operation("TrueDivision", "({} / {})", lambda a, b: a / b)
+ToFloat = _operation("ToFloat", "float({})", float)
+FloatSum = _operation("FloatSum", "({} + {})", lambda a, b: a + b)
+FloatDifference = _operation("FloatDifference", "({} - {})", lambda a, b: a - b)
+FloatProduct = _operation("FloatProduct", "({} * {})", lambda a, b: a * b)
+FloatPower = _operation("FloatPower", "({} ** {})", lambda a, b: a**b)
+FloatFloorDivision = _operation("FloatFloorDivision", "({} // {})", lambda a, b: a // b)
+FloatRemainder = _operation("FloatRemainder", "({} % {})", lambda a, b: a % b)
+AbsoluteValue = _operation("AbsoluteValue", "abs({})", abs)
+SquareRoot = _operation("SquareRoot", "math.sqrt({})", math.sqrt)
+Exponential = _operation("Exponential", "math.exp({})", math.exp)
+Logarithm = _operation("Logarithm", "math.log({})", math.log)
+Sine = _operation("Sine", "math.sin({})", math.sin)
+Cosine = _operation("Cosine", "math.cos({})", math.cos)
+HyperbolicTangent = _operation("HyperbolicTangent", "math.tanh({})", math.tanh)
+Sign = _operation("Sign", "math.copysign(1.0, {})", lambda a: math.copysign(1.0, a))  # of zeros too
 
 
 def float_bits(number: float) -> int:
@@ -168,6 +75,12 @@ def float_bits(number: float) -> int:
 _FLOAT: Final = Struct("=d")
 _INTEGER: Final = Struct("=q")
 
+RoundedDown = _operation("RoundedDown", "math.floor({})", math.floor)
+RoundedUp = _operation("RoundedUp", "math.ceil({})", math.ceil)
+Truncated = _operation("Truncated", "int({})", int)
+FloatBits = _operation("FloatBits", "float_bits({})", float_bits)  # what kernels take
+for _rounded in (RoundedDown, RoundedUp, Truncated, FloatBits):
+    _rounded.is_integer = True
 
 FLOAT_OPERATIONS: Final[dict[str, type[FloatOperation]]] = {
     "add": FloatSum,
@@ -185,30 +98,6 @@ FLOAT_OPERATIONS: Final[dict[str, type[FloatOperation]]] = {
 
 TOTAL: Final = (FloatSum, FloatDifference, FloatProduct, TrueDivision, AbsoluteValue, ToFloat, Sign)
 """Operations that raise for no float (a divisor is known not to be 0)."""
-
-PYTHON_OPERATIONS: Final[dict[type, Callable[..., Any]]] = {
-    TrueDivision: lambda a, b: a / b,
-    ToFloat: float,
-    FloatSum: lambda a, b: a + b,
-    FloatDifference: lambda a, b: a - b,
-    FloatProduct: lambda a, b: a * b,
-    FloatPower: lambda a, b: a**b,
-    FloatFloorDivision: lambda a, b: a // b,
-    FloatRemainder: lambda a, b: a % b,
-    AbsoluteValue: abs,
-    Sign: lambda a: math.copysign(1.0, a),
-    SquareRoot: math.sqrt,
-    Exponential: math.exp,
-    Logarithm: math.log,
-    Sine: math.sin,
-    Cosine: math.cos,
-    HyperbolicTangent: math.tanh,
-    RoundedDown: math.floor,
-    RoundedUp: math.ceil,
-    Truncated: int,
-    FloatBits: float_bits,
-}
-"""What each operation computes."""
 
 MATH_FUNCTIONS: Final[dict[Callable[..., Any], type[FloatOperation]]] = {
     math.sqrt: SquareRoot,

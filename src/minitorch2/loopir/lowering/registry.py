@@ -52,9 +52,7 @@ LOWERINGS: dict[OpOverload, Lowering] = {}
 """Every operator overload that becomes loops or a planned library call."""
 
 
-def overloads_of(
-    target: OpOverload | OpOverloadPacket,
-) -> list[OpOverload]:
+def overloads_of(target: OpOverload | OpOverloadPacket) -> list[OpOverload]:
     """Return the functional overloads of an operator: those that write into no argument."""
     if isinstance(target, OpOverload):
         return [target]
@@ -96,8 +94,7 @@ def lowering(*targets: OpOverload | OpOverloadPacket) -> Callable[[Rule], Rule]:
 
 
 def pointwise(
-    *targets: OpOverload | OpOverloadPacket,
-    promote: Promotion = Promotion.DEFAULT,
+    *targets: OpOverload | OpOverloadPacket, promote: Promotion = Promotion.DEFAULT
 ) -> Callable[[PointwiseBody], PointwiseBody]:
     """Register and return the body for one element as the lowering of elementwise operators."""
 

@@ -1,9 +1,11 @@
 """Functions, classes and modules inside PyTorch that programs reach through its public ones."""
 
+from typing import Any
+
 import torch
 import torch._higher_order_ops
 import torch._tensor_str
-from torch.nn.modules import utils
+from torch.nn.modules import _functions, utils
 from torch.optim import asgd, optimizer, radam
 
 TENSOR_FUNCTIONS = torch._C._VariableFunctions
@@ -21,6 +23,9 @@ single_tensor_asgd = asgd._single_tensor_asgd
 multi_tensor_asgd = asgd._multi_tensor_asgd
 single_tensor_radam = radam._single_tensor_radam
 multi_tensor_radam = radam._multi_tensor_radam
+step_unless_infinite = torch.amp.GradScaler._maybe_opt_step
+hook_tensors = torch.utils.hooks.BackwardHook._apply_on_tensors
+BackwardHookFunction: Any = _functions.BackwardHookFunction
 
 as_single, as_pair = utils._single, utils._pair
 as_triple, as_quadruple = utils._triple, utils._quadruple

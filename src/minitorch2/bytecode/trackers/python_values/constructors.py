@@ -133,9 +133,7 @@ def make_default_dict(
 
 @constructs(deque)
 def make_deque(
-    evaluator: Evaluator,
-    values: VariableTracker | None = None,
-    maxlen: VariableTracker = NONE,
+    evaluator: Evaluator, values: VariableTracker | None = None, maxlen: VariableTracker = NONE
 ) -> VariableTracker:
     """``deque(values, maxlen)``"""
     if maxlen.as_constant() is not None and as_index(evaluator, maxlen) < 0:
@@ -336,10 +334,7 @@ CLASS_METHODS[itertools.chain, "from_iterable"] = _chain_from_iterable
 
 
 def _from_keys(
-    evaluator: Evaluator,
-    cls: ClassVariable,
-    keys: VariableTracker,
-    value: VariableTracker = NONE,
+    evaluator: Evaluator, cls: ClassVariable, keys: VariableTracker, value: VariableTracker = NONE
 ) -> VariableTracker:
     pairs = [(key, value) for key in operations.iterate(evaluator, keys)]
     return DictVariable(pairs, cls.value)
@@ -350,9 +345,7 @@ CLASS_METHODS[dict, "fromkeys"] = _from_keys
 
 @constructs(itertools.count)
 def make_count(
-    evaluator: Evaluator,
-    start: VariableTracker | None = None,
-    step: VariableTracker | None = None,
+    evaluator: Evaluator, start: VariableTracker | None = None, step: VariableTracker | None = None
 ) -> VariableTracker:
     """``itertools.count(start, step)``"""
     first = 0 if start is None else start.as_constant()

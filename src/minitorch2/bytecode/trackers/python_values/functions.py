@@ -368,12 +368,7 @@ class GetterVariable(PartialVariable):
     """
 
     def __init__(
-        self,
-        cls: type,
-        body: VariableTracker,
-        args: Arguments,
-        kwargs: Keywords,
-        **options: Any,
+        self, cls: type, body: VariableTracker, args: Arguments, kwargs: Keywords, **options: Any
     ) -> None:
         super().__init__(body, args, kwargs, **options)
         self.cls = cls

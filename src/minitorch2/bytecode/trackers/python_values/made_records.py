@@ -71,10 +71,7 @@ def _made(make: Callable[..., Any], *args: object, **options: object) -> Any:
 
 @models(make_dataclass_of)
 def make_dataclass(
-    evaluator: Evaluator,
-    cls: VariableTracker,
-    *args: VariableTracker,
-    **options: VariableTracker,
+    evaluator: Evaluator, cls: VariableTracker, *args: VariableTracker, **options: VariableTracker
 ) -> VariableTracker:
     """Model the decorator ``dataclass`` on a class that the captured code makes."""
     if not isinstance(cls, MadeClassVariable):

@@ -256,10 +256,7 @@ class DictVariable(ModeledVariable):
         del self.changed(evaluator)[key.hash_key()]
 
     def py_pop(
-        self,
-        evaluator: Evaluator,
-        key: VariableTracker,
-        default: VariableTracker | None = None,
+        self, evaluator: Evaluator, key: VariableTracker, default: VariableTracker | None = None
     ) -> VariableTracker:
         value = self.lookup(key)
         if value is None:

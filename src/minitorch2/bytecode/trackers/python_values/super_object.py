@@ -51,9 +51,7 @@ class SuperVariable(VariableTracker):
 
 @constructs(super)
 def make_super(
-    evaluator: Evaluator,
-    start: VariableTracker | None = None,
-    owner: VariableTracker | None = None,
+    evaluator: Evaluator, start: VariableTracker | None = None, owner: VariableTracker | None = None
 ) -> VariableTracker:
     """``super()`` finds its class in the cell ``__class__``, its owner in the first parameter."""
     if start is None:

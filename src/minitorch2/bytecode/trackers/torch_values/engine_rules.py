@@ -13,7 +13,7 @@ engine there, through the compiled backward graphs of earlier captures.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 import torch
@@ -25,7 +25,12 @@ from minitorch2.bytecode.trackers.operations import iterate
 from minitorch2.bytecode.trackers.python_values.constant import NONE, ConstantVariable
 from minitorch2.bytecode.trackers.python_values.sequence import ListVariable, TupleVariable
 from minitorch2.bytecode.trackers.torch_values.context import set_grad_mode
-from minitorch2.bytecode.trackers.torch_values.hooks import hooks_of_leaf
+from minitorch2.bytecode.trackers.torch_values.hooks import (
+    CHANGING,
+    hooks_of_leaf,
+    replace_gradient,
+    watched,
+)
 from minitorch2.bytecode.trackers.torch_values.tensor import SPECIAL_METHODS, TensorVariable
 from minitorch2.bytecode.trackers.torch_values.torch_function import handles
 from minitorch2.graph.fake_tensor import FakeTensor
@@ -56,7 +61,7 @@ def backward(
         _check_hooks(evaluator, leaf)
     if not leaves:
         unsupported("operator-error", "backward of a tensor that does not require grad")
-    kept = _kept_on_the_way(evaluator, outputs, leaves)
+    kept = _on_the_way(evaluator, evaluator.capture.retaining, outputs, leaves)
     leaves += [each for each in kept if each not in leaves]
     keeps = create_graph.truth(evaluator)
     options = {
@@ -64,30 +69,14 @@ def backward(
         "create_graph": ConstantVariable(keeps),
         "allow_unused": ConstantVariable(True),
     }
-    with noting_arrival(leaves) as arrived:
-        gradients = _run_engine(evaluator, outputs, leaves, grad_tensors, options)
-    given = _several(evaluator, grad_tensors)
-    _store(evaluator, leaves, gradients, arrived, given, keeps)
+    held = [e.fake for e in _several(evaluator, grad_tensors) if isinstance(e, TensorVariable)]
+
+    def store(leaf: TensorVariable, gradient: TensorVariable) -> None:
+        if leaf in leaves:
+            _arrive(evaluator, leaf, gradient, keeps, held)
+
+    _find_gradients(evaluator, outputs, leaves, grad_tensors, options, store)
     return NONE
-
-
-def _store(
-    evaluator: Evaluator,
-    leaves: Sequence[TensorVariable],
-    gradients: Sequence[VariableTracker],
-    arrived: Sequence[int],
-    given: Sequence[VariableTracker],
-    keeps: bool,
-) -> None:
-    """Store gradients in the order in which the engine finds them; copy the ones in `given`."""
-    held = [each.fake for each in given if isinstance(each, TensorVariable)]
-    for place in arrived:
-        gradient = gradients[place]
-        if isinstance(gradient, TensorVariable):
-            if gradient.fake.meta.layout is not torch.strided:
-                unsupported("tensor-layout", f"the gradient of {leaves[place].node} is sparse")
-            _arrive(evaluator, leaves[place], gradient, keeps, held)
-            held.append(gradient.fake)
 
 
 def _backward_of(
@@ -129,29 +118,79 @@ def grad(
         "allow_unused": allow_unused,
         "materialize_grads": materialize_grads,
     }
-    kept = _kept_on_the_way(evaluator, given, wanted)
-    with noting_arrival([*wanted, *kept]) as arrived:
-        found = _run_engine(evaluator, given, [*wanted, *kept], grad_outputs, options)
-    count, keeps = len(wanted), create_graph.truth(evaluator)
-    results = found[:count]
-    for place in sorted(place for place in arrived if place < count):
-        results[place] = _hooked(evaluator, wanted[place], results[place])
-    later = [place - count for place in arrived if place >= count]
-    _store(evaluator, kept, found[count:], later, results, keeps)
+    kept = _on_the_way(evaluator, evaluator.capture.retaining, given, wanted)
+    later: list[tuple[TensorVariable, TensorVariable]] = []
+
+    def note(tensor: TensorVariable, gradient: TensorVariable) -> None:
+        later.extend([(tensor, gradient)] if tensor in kept else [])
+
+    found = _find_gradients(evaluator, given, [*wanted, *kept], grad_outputs, options, note)
+    results = found[: len(wanted)]
+    held = [each.fake for each in results if isinstance(each, TensorVariable)]
+    for tensor, gradient in later:
+        _arrive(evaluator, tensor, gradient, create_graph.truth(evaluator), held)
     return TupleVariable(results)
 
 
-def _kept_on_the_way(
-    evaluator: Evaluator, outputs: Sequence[TensorVariable], leaves: Sequence[TensorVariable]
+def _on_the_way(
+    evaluator: Evaluator,
+    tensors: Iterable[TensorVariable],
+    outputs: Sequence[TensorVariable],
+    leaves: Sequence[TensorVariable],
 ) -> list[TensorVariable]:
-    """Return the tensors that keep their gradients between the outputs and the leaves."""
+    """Return those tensors that gradients flow through between the outputs and the leaves."""
     heads, ends = ([each.in_history.fake for each in group] for group in (outputs, leaves))
     return [
         each
-        for each in evaluator.capture.retaining
+        for each in tensors
         if any(leads_to(head, each.fake) for head in heads)
         and any(leads_to(each.fake, end) for end in ends)
     ]
+
+
+def _find_gradients(
+    evaluator: Evaluator,
+    outputs: Sequence[TensorVariable],
+    wanted: Sequence[TensorVariable],
+    grad_outputs: VariableTracker,
+    options: dict[str, VariableTracker],
+    arrive: Callable[[TensorVariable, TensorVariable], None],
+) -> list[VariableTracker]:
+    """Return the gradient of each tensor that is wanted, behind its hooks.
+
+    A hook that is no graph runs here. Where it changes a gradient on the way, the engine runs once
+    more for what comes behind, and finds the changed gradient in that place.
+
+    Args:
+        arrive: is called for each gradient, in the order in which the engine finds them.
+    """
+    capture = evaluator.capture
+    seen = _on_the_way(evaluator, watched(capture), outputs, wanted)
+    changes = bool(seen) and capture.frame.hooks == CHANGING
+    often = {**options, "retain_graph": ConstantVariable(True)} if changes else options
+    results, changed = dict[TensorVariable, VariableTracker](), []
+    tensors = waiting = list(dict.fromkeys([*wanted, *seen]))
+    while waiting:
+        with noting_arrival(waiting) as arrived:
+            found = _run_engine(evaluator, outputs, waiting, grad_outputs, often)
+        results |= zip(waiting, found, strict=True)
+        order, waiting = [waiting[place] for place in arrived], []
+        for count, tensor in enumerate(order, 1):
+            gradient = results[tensor]
+            hooked = _hooked(evaluator, tensor, gradient, options)
+            others = [each for each in wanted if each is not tensor]
+            if tensor not in seen or not _on_the_way(evaluator, [tensor], outputs, others):
+                results[tensor] = hooked  # else the engine gives what it found in front of hooks
+            arrive(tensor, hooked)
+            if tensor in seen and hooked is not gradient:
+                changed.append(replace_gradient(evaluator, tensor, hooked))
+                waiting = order[count:]
+                break
+    for handle in changed:
+        handle.call_method(evaluator, "remove", [], {})
+    if changes:  # what was retained is freed
+        _run_engine(evaluator, outputs, tensors[:1], grad_outputs, options)
+    return [results[tensor] for tensor in wanted]
 
 
 def _run_engine(
@@ -230,23 +269,36 @@ def _arrive(
     leaf: TensorVariable,
     gradient: TensorVariable,
     keeps: bool,
-    held: Sequence[FakeTensor],
+    held: list[FakeTensor],
 ) -> None:
-    """Do the work of the engine at a leaf whose gradient is found: hooks and accumulation."""
-    _accumulate(evaluator, leaf, _hooked(evaluator, leaf, gradient), keeps, held)
+    """Do the work of the engine at a leaf whose gradient is found; `held` holds it from now on."""
+    if gradient.fake.meta.layout is not torch.strided:
+        unsupported("tensor-layout", f"the gradient of {leaf.node} is sparse")
+    _accumulate(evaluator, leaf, gradient, keeps, held)
+    held.append(gradient.fake)
     for hook in _hooks(evaluator, leaf, "_post_accumulate_grad_hooks"):
         hook.call(evaluator, [leaf], {})
 
 
 def _hooked(
-    evaluator: Evaluator, leaf: TensorVariable, gradient: VariableTracker
+    evaluator: Evaluator,
+    tensor: TensorVariable,
+    gradient: VariableTracker,
+    options: dict[str, VariableTracker],
 ) -> TensorVariable:
-    """Return the gradient that the hooks of a leaf make of one."""
+    """Return the gradient that the hooks of a tensor make of one, in the engine's grad mode."""
     (found,) = _tensors(evaluator, gradient)
-    for hook in _hooks(evaluator, leaf, "_backward_hooks"):
+    enabled = torch.is_grad_enabled()
+    hooks = [
+        *_hooks(evaluator, tensor, "_backward_hooks"),
+        *watched(evaluator.capture).get(tensor, ()),
+    ]
+    for hook in hooks:
+        set_grad_mode(evaluator, options["create_graph"].truth(evaluator))
         changed = hook.call(evaluator, [found], {})
         if not _is_none(changed):
             (found,) = _tensors(evaluator, changed)
+        set_grad_mode(evaluator, enabled)
     return found
 
 

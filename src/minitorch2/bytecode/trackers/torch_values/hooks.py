@@ -8,9 +8,10 @@ hook that is a graph becomes a node, which sets it on the tensor that the graph 
 It reads variables when it runs, which is later. So it is evaluated once more at the end, and must
 give the same graph.
 
-Otherwise Python sets the hook. The gradient comes from all computations that read the tensor, and
-a compiled graph hands on the gradients of its inputs only. So the graph ends where the tensor is
-made, and the computations that read it belong to the next graph::
+Another hook is called where captured code runs the engine. Where it does not, Python sets the hook.
+The gradient comes from all computations that read the tensor, and a compiled graph hands on the
+gradients of its inputs only. So the graph ends where the tensor is made, and the computations that
+read it belong to the next graph::
 
     y = f(x); z = g(y); y.register_hook(h)    -->    y = f(x) | break | z = g(y); ...
 """
@@ -43,6 +44,7 @@ from minitorch2.bytecode.trackers.torch_values.tensor import (
 )
 from minitorch2.bytecode.trackers.torch_values.tensor_names import words
 from minitorch2.errors import UnsupportedError
+from minitorch2.graph.graph import Graph
 from minitorch2.graph.graph_module import GraphModule
 from minitorch2.graph.history import history, is_spent
 from minitorch2.graph.node import Node, map_nodes
@@ -53,12 +55,20 @@ STEP: Final = "step"
 Place: TypeAlias = tuple[int, bool]
 """The step in front of which a graph ends, and whether the next graph begins with that step."""
 
+RECORDED, WATCHING, CHANGING = "recorded", "watching", "changing"
+"""How a capture takes hooks on gradients: each as a graph; or they are called when captured code
+finds the gradient, which they see; or which they may change."""
+
 ASKING: Final = words("register_hook retain_grad grad")
 """Names by which a program asks about gradients of tensors that are not leaves."""
 
 
 class HistoryEscapesError(Exception):
     """A caller could ask for the gradient of a leaf that the graph holds, or see a hook's."""
+
+
+class HooksRunInsideError(Exception):
+    """A hook is no graph, or changes a gradient; its argument says how to take hooks instead."""
 
 
 class AskedLaterError(Exception):
@@ -175,6 +185,54 @@ class HookHandleVariable(ModeledVariable):
         raise HistoryEscapesError
 
 
+class WatchVariable(HookHandleVariable):
+    """The handle of a hook that is called when captured code finds the gradient of a tensor."""
+
+    def __init__(self, tensor: TensorVariable, hook: VariableTracker) -> None:
+        super().__init__(tensor.node)
+        self.tensor, self.hook, self.function = tensor, hook, tensor.fake.grad_fn
+
+    def py_remove(self, evaluator: Evaluator) -> None:
+        if self in evaluator.capture.hooked:
+            evaluator.capture.hooked.remove(self)
+
+    def check_same(self) -> None:
+        """Check that the tensor was not written to since the hook was set.
+
+        Raises:
+            HistoryEscapesError: the hook sees the gradient of what the tensor was before.
+        """
+        if self.tensor.fake.grad_fn is not self.function:
+            raise HistoryEscapesError
+
+
+def watched(capture: Capture) -> dict[TensorVariable, list[VariableTracker]]:
+    """Return the hooks that are called where the gradients of tensors are found."""
+    found: dict[TensorVariable, list[VariableTracker]] = {}
+    for handle in capture.hooked:
+        if isinstance(handle, WatchVariable):
+            found.setdefault(handle.tensor, []).append(handle.hook)
+    return found
+
+
+def replace_gradient(
+    evaluator: Evaluator, tensor: TensorVariable, gradient: TensorVariable
+) -> VariableTracker:
+    """Let the engine find this gradient of a tensor from now on; return the handle of the hook."""
+    capture, graph = evaluator.capture, Graph()
+    if capture.frame.hooks != CHANGING:
+        raise HooksRunInsideError(CHANGING)
+    body = graph.placeholder("changed")
+    graph.placeholder("gradient")
+    graph.output((body,))
+    target = GradientHook(GraphModule(graph))
+    handle = capture.call_in_graph(evaluator, "call_function", target, [tensor, gradient])
+    assert isinstance(handle, HookHandleVariable)
+    handle.node.meta["impure"] = True
+    capture.hooked.append(handle)
+    return handle
+
+
 Recorded: TypeAlias = tuple[GraphModule, list[Node]]
 """The graph of a hook, and the nodes that it takes before the gradient."""
 
@@ -238,12 +296,15 @@ def register_hook(
     is_inner = capture.graph is not capture.root or not capture.frame.makes_leaves
     if is_inner or function is None or tensor.source is not None:
         break_where_made(evaluator, tensor, "Tensor.register_hook, which changes gradients")
+    if capture.frame.hooks != RECORDED:
+        watch = WatchVariable(tensor, hook)
+        capture.hooked.append(watch)
+        return watch
     again: Callable[[], Recorded] = lambda: _record_hook(evaluator, tensor, hook)  # noqa: E731
     try:
         recorded = again()
-    except (UnsupportedError, ObservedError) as error:
-        cause = f"a hook on gradients that is no graph: {error}"
-        break_where_made(evaluator, tensor, cause)
+    except (UnsupportedError, ObservedError):
+        raise HooksRunInsideError(WATCHING) from None
     module, around = recorded
     given = [tensor, *(TensorVariable(node, node.meta["val"]) for node in around)]
     target = GradientHook(module)
@@ -288,5 +349,6 @@ def check_hooks(capture: Capture, residual: Residual) -> None:
     heads = [node.meta["val"] for node in nodes if _is_made(node.meta["val"])]
     passed = [set(history(head)) for head in heads if not is_spent(head)]
     for handle in capture.hooked:
-        if 0 < sum(handle.function in each for each in passed) < len(passed):
+        calls = sum(handle.function in each for each in passed)
+        if calls and (calls < len(passed) or isinstance(handle, WatchVariable)):
             raise HistoryEscapesError

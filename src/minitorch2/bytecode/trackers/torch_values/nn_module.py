@@ -70,6 +70,14 @@ class GlobalHooks(Guard):
         return (Check("hooks of all modules", Op.STATE, self.hooks, hooks_of_all_modules),)
 
 
+def _changes_hooks_of_all(evaluator: Evaluator) -> bool:
+    """Return whether all modules have hooks, or the captured code sets such."""
+    capture, names = evaluator.capture, vars(torch.nn.modules.module)
+    known = (capture.known_object(names[name]) for name in GLOBAL_HOOKS)
+    changed = (each is not None and capture.side_effects.changes(each) for each in known)
+    return bool(hooks_of_all_modules()) or any(changed)
+
+
 class HookNumberVariable(VariableTracker):
     """The number of a hook that the captured code sets: taken when the program runs."""
 
@@ -176,7 +184,7 @@ class ModuleVariable(ObjectVariable):
     def _has_hooks(self, evaluator: Evaluator) -> bool:
         """Return whether the module has hooks now, the captured code's own among them."""
         dicts = {hook: self._changed_dict(evaluator, hook) for hook in HOOKS}
-        return bool(hooks_of_all_modules()) or any(
+        return _changes_hooks_of_all(evaluator) or any(
             bool(self.instance_dict().get(hook) if entries is None else entries.entries)
             for hook, entries in dicts.items()
         )

@@ -75,12 +75,7 @@ class NumpyGeneratorVariable(ObjectVariable):
         return self._drawn(evaluator, name, values, named, example)
 
     def _drawn(
-        self,
-        evaluator: Evaluator,
-        name: str,
-        args: list[Any],
-        kwargs: dict[str, Any],
-        example: Any,
+        self, evaluator: Evaluator, name: str, args: list[Any], kwargs: dict[str, Any], example: Any
     ) -> VariableTracker:
         """Let residual code draw; return the tracker of the result, which is like the example."""
         assert self.source is not None

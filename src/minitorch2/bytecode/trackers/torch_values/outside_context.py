@@ -31,11 +31,7 @@ class OutsideContextVariable(VariableTracker):
     """A context manager outside of graphs, made here (then with `args`) or from outside."""
 
     def __init__(
-        self,
-        cls: type,
-        args: Arguments = (),
-        kwargs: Keywords | None = None,
-        **options: Any,
+        self, cls: type, args: Arguments = (), kwargs: Keywords | None = None, **options: Any
     ) -> None:
         super().__init__(**options)
         self.cls, self.args, self.kwargs = cls, args, kwargs or {}

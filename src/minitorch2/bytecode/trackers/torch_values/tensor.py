@@ -33,6 +33,7 @@ from minitorch2.bytecode.trackers.python_values.sequence import (
     SizeVariable,
     TupleVariable,
 )
+from minitorch2.bytecode.trackers.torch_values.branches import truth_from_buffers
 from minitorch2.bytecode.trackers.torch_values.overriding import overridden
 from minitorch2.bytecode.trackers.torch_values.symbolic import (
     SymbolicNumberVariable,
@@ -146,6 +147,8 @@ class TensorVariable(VariableTracker):
         return bool(self.fake.requires_grad) if self.leaf_grad is None else self.leaf_grad
 
     def truth(self, evaluator: Evaluator) -> bool:
+        if (known := truth_from_buffers(evaluator.capture, self.node)) is not None:
+            return known
         return unsupported(
             "data-dependent-branch",
             f"the program branches on the value of the tensor {self.node}",

@@ -71,12 +71,7 @@ NOT_OPERATORS: Final = {
 
 OPERATORS: Final = (
     _public_functions(
-        TENSOR_FUNCTIONS,
-        NN_FUNCTIONS,
-        torch.functional,
-        torch.special,
-        torch.linalg,
-        torch.fft,
+        TENSOR_FUNCTIONS, NN_FUNCTIONS, torch.functional, torch.special, torch.linalg, torch.fft
     )
     | {
         value
