@@ -14,7 +14,7 @@ from minitorch2.bytecode.guards.guard import Check, Guard
 from minitorch2.bytecode.guards.values import Held
 from minitorch2.native.cpython.class_versions import (
     NEVER,
-    Unchanged,
+    SeenClass,
     Version,
     unseen,
     version_of,
@@ -65,5 +65,5 @@ class ClassMatch(Guard):
         return sorted(names)
 
     def checks(self) -> Iterable[Check]:
-        unchanged = Unchanged(self.held.get, self.seen)
-        return (Check("kind", Op.STATE, sorted(self.names), self.kind_now, unchanged),)
+        unless = SeenClass(self.held.get, self.seen)
+        return (Check("kind", Op.STATE, sorted(self.names), self.kind_now, unless),)

@@ -6,7 +6,7 @@ from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 from operator import length_hint
 from types import CellType
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from minitorch2.bytecode.guards.guard import Check, SourceGuard
 from minitorch2.native.cpython.guard_machine import Op
@@ -34,11 +34,14 @@ class Remaining(SourceGuard):
         return (Check("elements left", Op.PYTHON, self.length, (length_hint,)),)
 
 
+_DECEPTIVE: Final = (float, complex, tuple)
+"""Classes with objects that are equal and not alike."""
+
+
 def told_apart(elements: Iterable[object]) -> list[object]:
     """Return what tells each element from those that are equal to it, such as 0.0 from -0.0."""
     return [
-        repr(element) if isinstance(element, float | complex | tuple) else type(element)
-        for element in elements
+        repr(element) if isinstance(element, _DECEPTIVE) else type(element) for element in elements
     ]
 
 

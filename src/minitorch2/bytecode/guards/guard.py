@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 from minitorch2.bytecode.guards.sources import Source
 from minitorch2.graph.node import SourceLine
-from minitorch2.native.cpython.class_versions import Unchanged
+from minitorch2.native.cpython.class_versions import SeenClass
 from minitorch2.native.cpython.guard_machine import Op
 
 
@@ -36,7 +36,7 @@ class Check:
     op: Op
     known: Any
     of: Any = None
-    unless: Unchanged | None = None
+    unless: SeenClass | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

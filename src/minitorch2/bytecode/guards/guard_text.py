@@ -79,7 +79,7 @@ def print_reading(check: Check, paths: Sequence[str], name: Name) -> str:
 def print_condition(check: Check, paths: Sequence[str], name: Name) -> str:
     """Return the expression that is true if a check holds."""
     condition = _print_comparison(check, paths, name)
-    return f"{name(check.unless.holds)}() or {condition}" if check.unless else condition
+    return f"{name(check.unless.is_unchanged)}() or {condition}" if check.unless else condition
 
 
 def _print_comparison(check: Check, paths: Sequence[str], name: Name) -> str:

@@ -16,7 +16,7 @@ from minitorch2.bytecode.guards.class_version import is_special
 from minitorch2.bytecode.guards.guard import Check, Guard
 from minitorch2.bytecode.guards.values import keep
 from minitorch2.errors import UnsupportedError
-from minitorch2.native.cpython.class_versions import NEVER, Unchanged, unseen, version_of
+from minitorch2.native.cpython.class_versions import NEVER, SeenClass, unseen, version_of
 from minitorch2.native.cpython.guard_machine import Op
 
 Replaced: TypeAlias = tuple[tuple[type, str, object], ...]
@@ -45,11 +45,8 @@ def _compare() -> Replaced:
     )
 
 
-_SEEN: Final = [unseen() for _ in _CLASSES]
-"""The versions at which the classes were seen to be PyTorch's own, if they were."""
-_UNCHANGED: Final = [
-    Unchanged(keep(cls).get, seen) for cls, seen in zip(_CLASSES, _SEEN, strict=True)
-]
+_SEEN: Final = [SeenClass(keep(cls).get, unseen()) for cls in _CLASSES]
+"""The classes with the versions at which they were seen to be PyTorch's own, if they were."""
 
 
 def replaced_attributes() -> Replaced:
@@ -57,12 +54,12 @@ def replaced_attributes() -> Replaced:
 
     New attributes are among them if their names are special. Guards ask.
     """
-    if all(unchanged.holds() for unchanged in _UNCHANGED):
+    if all(cls.is_unchanged() for cls in _SEEN):
         return ()
     versions = [version_of(cls) for cls in _CLASSES]
     replaced = _compare()
-    for seen, version in zip(_SEEN, versions, strict=True):
-        seen.value = NEVER if replaced or not version else version
+    for cls, version in zip(_SEEN, versions, strict=True):
+        cls.seen.value = NEVER if replaced or not version else version
     return replaced
 
 
@@ -98,5 +95,5 @@ class TensorClass(Guard):
     replaced: Replaced
 
     def checks(self) -> Iterable[Check]:
-        for unchanged in [None] if self.replaced else _UNCHANGED:
-            yield Check("class of tensors", Op.STATE, self.replaced, replaced_attributes, unchanged)
+        for cls in [None] if self.replaced else _SEEN:
+            yield Check("class of tensors", Op.STATE, self.replaced, replaced_attributes, cls)

@@ -44,19 +44,19 @@ def version_of(cls: type) -> int:
 
 
 @dataclass(frozen=True, eq=False)
-class Unchanged:
-    """The fact that a class has the version at which somebody has last looked closely.
+class SeenClass:
+    """A class, and its version when somebody has last looked at it closely.
 
     Attributes:
-        get: the class.
+        get: returns the class.
         seen: the place of that version.
     """
 
     get: Callable[[], Any]
     seen: Version
 
-    def holds(self) -> bool:
-        """Return whether the versions are the same; false if they cannot be read."""
+    def is_unchanged(self) -> bool:
+        """Return whether it has that version still; false if it has none that can be read."""
         return version_of(self.get()) == self.seen.value
 
     @property

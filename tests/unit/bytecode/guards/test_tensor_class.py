@@ -178,4 +178,4 @@ def test_the_version_of_a_class_is_found_on_this_interpreter() -> None:
     """Without it guards compare all attributes in each call."""
     assert class_versions.VERSION
     assert tensor_class.replaced_attributes() == ()
-    assert all(seen.value != class_versions.NEVER for seen in tensor_class._SEEN)
+    assert all(cls.seen.value != class_versions.NEVER for cls in tensor_class._SEEN)
