@@ -39,6 +39,7 @@ from minitorch2.bytecode.guards.shapes import Contiguous, ShapeCondition
 from minitorch2.bytecode.guards.sources import AttributeSource, ItemSource, LocalSource
 from minitorch2.bytecode.guards.tensor_class import TensorClass, replaced_attributes
 from minitorch2.bytecode.trackers.python_values.warning_rules import WarningIsError
+from minitorch2.bytecode.trackers.torch_values.branches import TruthOfBuffers
 from minitorch2.bytecode.trackers.torch_values.nn_module import (
     GlobalHooks,
     NoHooks,
@@ -195,6 +196,11 @@ def sizes(a: Any, b: Any) -> Guard:
     return ShapeCondition(condition, tuple(zip(symbols, places, strict=True)))
 
 
+def truth(a: Any, b: Any) -> Guard:
+    is_matrix: Any = lambda x: [x.dim() == 2]  # noqa: E731
+    return TruthOfBuffers((A,), "", is_matrix(a)[0], is_matrix)
+
+
 def wrapped(a: Any, b: Any) -> Guard:
     context = a.__tensor_flatten__()[1]
     return tensors.WrapperMatch(A, ("a", "b"), context, TensorMetadata.of(a))
@@ -234,6 +240,7 @@ MAKERS: dict[type[Guard], tuple[str, Callable[[Any, Any], Guard]]] = {
     relations.MemoryPattern: (
         "tensors", lambda a, b: relations.MemoryPattern((A, B), relations.memory_pattern(a, b))
     ),
+    TruthOfBuffers: ("tensors", truth),
     ShapeCondition: ("tensors", sizes),
     Contiguous: ("tensors", lambda a, b: Contiguous(A, a.dim())),
     ClassMatch: ("objects", lambda a, b: ClassMatch(values.hold(Plain), kind_of(Plain))),
