@@ -6,7 +6,6 @@ from hypothesis import strategies as st
 
 from minitorch2.loopir import expressions
 from minitorch2.loopir.buffers import ComputedBuffer
-from minitorch2.loopir.handlers.bounds import accesses_of
 from minitorch2.loopir.interpret import interpret
 from minitorch2.loopir.loops import Pointwise, Reduction
 from minitorch2.loopir.lower_graph import LoweredGraph
@@ -14,6 +13,7 @@ from minitorch2.loopir.ops import ops
 from minitorch2.loopir.print_lowered import print_body
 from minitorch2.loopir.verify import verify_lowered
 from minitorch2.testing.loop_bodies import LoopGraph, loop_graphs, strided_tensors
+from tests.unit.loopir.access_bounds import accesses_of
 from tests.unit.loopir.trace_aten import check
 
 

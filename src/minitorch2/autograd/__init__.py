@@ -15,15 +15,3 @@ from minitorch2.autograd.aot import Compiler, aot_autograd
 from minitorch2.autograd.decompositions import DECOMPOSITIONS, register_decomposition
 from minitorch2.autograd.joint import TracedProgram, trace_program
 from minitorch2.autograd.partition import Partition, default_partition, min_cut_partition
-
-__all__ = [
-    "DECOMPOSITIONS",
-    "Compiler",
-    "Partition",
-    "TracedProgram",
-    "aot_autograd",
-    "default_partition",
-    "min_cut_partition",
-    "register_decomposition",
-    "trace_program",
-]

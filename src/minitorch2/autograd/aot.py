@@ -26,6 +26,7 @@ from minitorch2.autograd.plan import FunctionPlan, ProgramPlan, Repetition, tens
 from minitorch2.autograd.runtime import BoxedCall, Compiler, LazilyCompiled, compile_backward
 from minitorch2.autograd.trace import Decompositions
 from minitorch2.autograd.wrappers import WrappedGradient, on_plain_tensors
+from minitorch2.errors import UnsupportedError
 from minitorch2.foundation.compile_lock import COMPILING
 from minitorch2.graph.graph_module import GraphModule
 from minitorch2.graph.history import enables_gradients
@@ -93,6 +94,11 @@ def _on_plain_tensors(
         if plain is None:
             return compile(module, example_inputs)  # type: ignore[no-any-return]
         return plain.around(compile(plain.module, plain.open(example_inputs)))
+    except NotImplementedError as error:
+        if plain is None:
+            raise
+        cause = f"a class of tensors made of others has no {error}"
+        raise UnsupportedError(cause, code="tensor-subclass") from error
     except WrappedGradient as found:
         index = found.index if plain is None else plain.input_of(found.index)
         if index in gradients or not found.is_fixed():

@@ -37,25 +37,31 @@ class _PutTogether(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, structure: Wrapped, carrier: Any, *parts: Any) -> torch.Tensor:
-        ctx.structure, ctx.parts = structure, [(p.dtype, p.size()) for p in parts]
-        ctx.has_carrier = carrier is not None
+        ctx.structure, ctx.has_carrier = structure, carrier is not None
+        carrying = structure.carries_gradients(parts)
+        ctx.kinds = [
+            _kind(p) if carries else None for p, carries in zip(parts, carrying, strict=True)
+        ]
         made = structure.made_of(map(_alias, parts))
         return made.requires_grad_(False) if made.is_leaf else made
 
     @staticmethod
     def backward(ctx: Any, gradient: Any) -> Any:
-        structure = Wrapped.of(gradient)
+        mine, structure = ctx.structure, Wrapped.of(gradient)
         if structure is None and ctx.has_carrier:
-            return None, gradient, *(None for _ in ctx.parts)
-        found = _TakeApart.apply(structure, False, gradient)  # type: ignore[no-untyped-call]
-        kinds = [(g.dtype, g.size()) for g in found]
-        if not ctx.structure.fits(structure) or kinds != ctx.parts:
-            made, kind = ctx.structure.cls.__name__, type(gradient).__name__
-            cause = f"the gradient of a {made} is a {kind} made of other tensors"
-            if any(isinstance(size, SYMBOLIC) for _, sizes in kinds for size in sizes):
-                raise UnsupportedError(cause, code="tensor-subclass")
-            raise BackendError(cause, code="tensor-subclass")
-        return None, None, *(g if g.is_floating_point() else None for g in found)
+            return None, gradient, *(None for _ in ctx.kinds)
+        if structure is not None and mine.fits(structure):
+            parts = _TakeApart.apply(structure, False, gradient)  # type: ignore[no-untyped-call]
+            found = dict(zip(structure.names(), parts, strict=True))
+            wanted = zip(mine.names(), ctx.kinds, strict=True)
+            gradients = [None if kind is None else found.get(name) for name, kind in wanted]
+            if [None if g is None else _kind(g) for g in gradients] == ctx.kinds:
+                return None, None, *gradients
+        made, kind = mine.cls.__name__, type(gradient).__name__
+        cause = f"the gradient of a {made} is a {kind} made of other tensors"
+        if any(isinstance(size, SYMBOLIC) for known in ctx.kinds if known for size in known[1]):
+            raise UnsupportedError(cause, code="tensor-subclass")
+        raise BackendError(cause, code="tensor-subclass")
 
 
 class _TakeApart(torch.autograd.Function):
@@ -66,7 +72,9 @@ class _TakeApart(torch.autograd.Function):
         ctx.set_materialize_grads(False)
         parts = [*map(_alias, plain_parts(tensor))]
         ctx.structure, ctx.parts = structure, parts
-        ctx.mark_non_differentiable(*(p for p in parts if not p.is_floating_point()))
+        ctx.carrying = structure.carries_gradients(parts)
+        carrying = zip(parts, ctx.carrying, strict=True)
+        ctx.mark_non_differentiable(*(p for p, carries in carrying if not carries))
         return (_carrier(tensor), *parts) if has_carrier else tuple(parts)
 
     @staticmethod
@@ -76,7 +84,7 @@ class _TakeApart(torch.autograd.Function):
             return None, None, carried
         if all(gradient is None for gradient in found):
             return None, None, None
-        present = map(_present, found, ctx.parts)
+        present = map(_present, found, ctx.parts, ctx.carrying)
         return None, None, _PutTogether.apply(ctx.structure, None, *present)  # type: ignore[no-untyped-call]
 
 
@@ -105,13 +113,14 @@ class _Send(torch.autograd.Function):
     def forward(ctx: Any, made: WrappedGradient, tensor: Any) -> Any:
         ctx.set_materialize_grads(False)
         ctx.made, ctx.carriers = made, [_zeros(*part) for part in made.parts]
+        ctx.carrying = made.structure.carries_gradients(ctx.carriers)
         return _alias(tensor), *ctx.carriers
 
     @staticmethod
     def backward(ctx: Any, gradient: Any, *parts: Any) -> Any:
         if all(part is None for part in parts):
             return None, gradient
-        present = map(_present, parts, ctx.carriers)
+        present = map(_present, parts, ctx.carriers, ctx.carrying)
         whole: Any = _PutTogether.apply(ctx.made.structure, None, *present)  # type: ignore[no-untyped-call]
         return None, whole if gradient is None else whole + gradient
 
@@ -152,8 +161,11 @@ def _alias(part: torch.Tensor) -> torch.Tensor:
     """Return another tensor on the same memory, without history.
 
     Under tracing the program's result may be a view of an input: the views that lead to it are made
-    again on the caller's tensor, with history.
+    again on the caller's tensor, with history. Jagged tensors agree in size only if their offsets
+    are one object, so integers, which have no history, stay the object that they are.
     """
+    if not part.is_floating_point() and not part.is_complex():
+        return part
     return torch.ops.aten.alias.default(part) if isinstance(part, FakeTensor) else part.detach()
 
 
@@ -161,11 +173,15 @@ def _carrier(tensor: torch.Tensor) -> torch.Tensor:
     return _zeros(tensor.size(), tensor.dtype, tensor.device)
 
 
-def _present(gradient: torch.Tensor | None, part: torch.Tensor) -> torch.Tensor:
+def _kind(tensor: torch.Tensor) -> tuple[torch.dtype, torch.Size]:
+    return tensor.dtype, tensor.size()
+
+
+def _present(gradient: torch.Tensor | None, part: torch.Tensor, carries: bool) -> torch.Tensor:
     """Return zeros for a part without a gradient; an index, which never has one, as it is."""
     if gradient is not None:
         return gradient
-    return torch.zeros_like(part) if part.is_floating_point() else part
+    return torch.zeros_like(part) if carries else part
 
 
 @dataclass(frozen=True, eq=False)
@@ -226,8 +242,10 @@ class Opening:
     @staticmethod
     def of(example: Any, gradient: WrappedGradient | None) -> Opening:
         """Return the conversion for inputs like this one."""
-        structure = Wrapped.of(example) if is_wrapper(example) else None
-        return Opening(structure, structure is not None and example.requires_grad, gradient)
+        if not is_wrapper(example):
+            return Opening(None, False, gradient)
+        carries = example.requires_grad and example.layout is not torch.jagged
+        return Opening(Wrapped.of(example), carries, gradient)
 
     def open(self, value: Any) -> tuple[Any, ...]:
         """Return the plain tensors of an input."""
@@ -242,20 +260,12 @@ class Opening:
     def names(self, name: str) -> list[str]:
         """Return the names of the placeholders for one input."""
         if self.gradient is not None:
-            carried = _part_names(self.gradient.structure)
+            carried = self.gradient.structure.names()
             return [name, *(f"{name}_gradient_{part}" for part in carried)]
         if self.structure is None:
             return [name]
-        parts = [f"{name}_{part}" for part in _part_names(self.structure)]
+        parts = [f"{name}_{part}" for part in self.structure.names()]
         return [f"{name}_carrier", *parts] if self.has_carrier else parts
-
-
-def _part_names(structure: Wrapped) -> Iterator[str]:
-    for name, inner in structure.inner:
-        if inner is None:
-            yield name
-        else:
-            yield from (f"{name}_{part}" for part in _part_names(inner))
 
 
 @dataclass(frozen=True, eq=False)
@@ -298,7 +308,7 @@ class Plain:
 def _result(structure: Wrapped | None, values: Iterator[Any]) -> Any:
     if structure is None:
         return next(values)
-    count = sum(1 for _ in _part_names(structure))
+    count = sum(1 for _ in structure.names())
     parts = [next(values) for _ in range(count)]
     numbers = [next(values) for _ in range(2 * len(structure.size))]
     known = structure.with_sizes(numbers)
@@ -363,5 +373,5 @@ def _put_together(graph: Graph, node: Node, opening: Opening) -> Node:
 
 def _taken_apart(graph: Graph, value: Node, structure: Wrapped) -> list[Any]:
     whole = graph.call_function(TakeApart(structure), (value,))
-    count = sum(1 for _ in _part_names(structure)) + 2 * len(structure.size)
+    count = sum(1 for _ in structure.names()) + 2 * len(structure.size)
     return [graph.call_function(operator.getitem, (whole, i)) for i in range(count)]

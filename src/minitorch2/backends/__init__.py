@@ -21,16 +21,3 @@ from minitorch2.backends.registry import (
     lookup_backend,
     register_backend,
 )
-
-__all__ = [
-    "Backend",
-    "as_backend",
-    "default_backend",
-    "fitting_backend",
-    "from_torch_fx",
-    "fx_backend",
-    "list_backends",
-    "lookup_backend",
-    "register_backend",
-    "to_torch_fx",
-]

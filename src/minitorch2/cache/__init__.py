@@ -14,18 +14,3 @@ from minitorch2.cache.storage import (
     store,
     write_file,
 )
-
-__all__ = [
-    "STATISTICS",
-    "CacheStatistics",
-    "Key",
-    "clear",
-    "digest_of",
-    "digest_of_sources",
-    "folder",
-    "keep_file",
-    "key_of",
-    "load",
-    "store",
-    "write_file",
-]

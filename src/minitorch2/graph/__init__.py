@@ -30,22 +30,3 @@ from minitorch2.graph.graph import Graph
 from minitorch2.graph.graph_module import GraphModule
 from minitorch2.graph.node import Node, SourceLine, map_nodes
 from minitorch2.graph.symbols import ShapeEnv, expr_of, free_symbols
-
-__all__ = [
-    "DataDependentError",
-    "FakeConverter",
-    "FakeMode",
-    "FakeTensor",
-    "Graph",
-    "GraphModule",
-    "Node",
-    "ShapeEnv",
-    "SourceLine",
-    "canonical_text",
-    "expr_of",
-    "free_symbols",
-    "graph_hash",
-    "map_nodes",
-    "same_storage",
-    "to_fake",
-]

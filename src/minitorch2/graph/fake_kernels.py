@@ -54,6 +54,11 @@ def transformer_encoder_layer(x: Tensor, *arguments: Any, **options: Any) -> Ten
     return torch.empty(x.shape, dtype=x.dtype, device="meta")
 
 
+def padded_to_jagged(padded: Tensor, offsets: Any, length: Any = None) -> Tensor | None:
+    """Return the rows of a padded tensor, one after another; None if only data tell the length."""
+    return None if length is None else padded.new_empty((length, *padded.shape[2:]))
+
+
 def convolution(x: Tensor, weight: Tensor, *arguments: Any) -> Tensor | None:
     """Keep the input's order in memory; PyTorch's kernel, on meta tensors, gives row-major."""
     if x.dim() != 4 or x.is_contiguous() or not x.is_contiguous(memory_format=_CHANNELS_LAST):
@@ -141,6 +146,7 @@ FAKE_KERNELS: Final[dict[OpOverload, Callable[..., Any]]] = {
     aten.binomial.default: binomial,
     aten.addmm.default: addmm,
     aten.cat.default: cat,
+    aten._padded_dense_to_jagged_forward.default: padded_to_jagged,
     aten.max.default: extreme,
     aten.min.default: extreme,
     aten.convolution.default: convolution,

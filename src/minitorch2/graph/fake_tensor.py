@@ -23,6 +23,7 @@ from minitorch2.graph.fake_kernels import FAKE_KERNELS, METADATA_OPERATORS
 from minitorch2.graph.fake_pointwise import is_plain_pointwise, pointwise_result
 from minitorch2.graph.known_scalars import known_value, learn
 from minitorch2.graph.symbols.expression import SYMBOLIC, expr_of, same_sizes
+from minitorch2.graph.symbols.ragged import give_ragged_size, may_be_offsets
 from minitorch2.graph.symbols.shape_env import ShapeEnv
 from minitorch2.graph.symbols.unbacked import current_symbols
 from minitorch2.graph.unbacked_views import UNBACKED_VIEWS
@@ -72,6 +73,8 @@ class FakeTensor(torch.Tensor):
         fake.meta = meta
         fake.fake_device = device
         fake.known = None
+        if may_be_offsets(meta):
+            give_ragged_size(fake)
         fake.is_symbolic = env_of((*meta.size(), *meta.stride())) is not None
         return fake
 
@@ -79,7 +82,13 @@ class FakeTensor(torch.Tensor):
         return f"FakeTensor({list(self.shape)}, {self.dtype}, {self.fake_device})"
 
     def tolist(self) -> Any:
-        """Raise DataDependentError: a fake tensor has no data."""
+        """Return a symbol for each number of a vector.
+
+        Raises:
+            DataDependentError: a fake tensor has no data, and symbols are not allowed.
+        """
+        if self.dim() == 1 and current_symbols() is not None:
+            return [number.item() for number in self.unbind()]
         raise DataDependentError("tolist() needs the data of a tensor that is not computed yet")
 
     def numpy(self, *, force: bool = False) -> Any:
@@ -292,6 +301,8 @@ def run_fake(func: Operator, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -
     """
     if func in METADATA_OPERATORS:  # also of tensors that PyTorch has wrapped
         return METADATA_OPERATORS[func](*args, **kwargs)
+    if func is aten.item.default:  # from below autograd, where PyTorch keeps it whole
+        func = aten._local_scalar_dense.default
     facts = operator_facts(func)
     if func is aten._local_scalar_dense.default and known_value(args[0]) is not None:
         return func(known_value(args[0]))

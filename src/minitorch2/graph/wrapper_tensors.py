@@ -16,6 +16,7 @@ import torch
 
 from minitorch2.errors import UnsupportedError
 from minitorch2.native.torch_internals.modes import DisableTorchFunctionSubclass
+from minitorch2.native.torch_internals.nested import NestedTensor
 
 
 def is_wrapper(value: object) -> bool:
@@ -27,6 +28,21 @@ def is_wrapper_class(cls: type) -> bool:
     """Return whether a class has the protocol that takes its tensors apart."""
     has_protocol = hasattr(cls, "__tensor_flatten__") and hasattr(cls, "__tensor_unflatten__")
     return has_protocol and cls.__torch_dispatch__ is not torch.Tensor.__torch_dispatch__  # type: ignore[attr-defined]
+
+
+def ragged_dimension(tensor: Any, name: str) -> int | None:
+    """Return the dimension of a part that varies with the lengths of rows; None if none does."""
+    if tensor.layout is not torch.jagged or name in ("_offsets", "_lengths"):
+        return None
+    return int(tensor._ragged_idx) - 1 if name == "_values" else 0
+
+
+def layout_of(tensor: torch.Tensor) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    """Return size and strides; a jagged tensor has none besides those of its parts."""
+    if tensor.layout is torch.jagged:
+        return (), ()
+    with DisableTorchFunctionSubclass():
+        return tuple(tensor.size()), tuple(tensor.stride())
 
 
 def taken_apart(tensor: Any) -> tuple[dict[str, torch.Tensor], Any]:
@@ -61,10 +77,8 @@ class Wrapped:
             return None
         parts, context = taken_apart(tensor)
         inner = tuple((name, Wrapped.of(part)) for name, part in parts.items())
-        with DisableTorchFunctionSubclass():
-            return Wrapped(
-                type(tensor), inner, context, tuple(tensor.size()), tuple(tensor.stride())
-            )
+        size, stride = layout_of(tensor)
+        return Wrapped(type(tensor), inner, context, size, stride)
 
     def made_of(self, parts: Iterator[torch.Tensor]) -> torch.Tensor:
         """Build the tensor of the plain ones in `parts`."""
@@ -82,9 +96,30 @@ class Wrapped:
         size, stride = tuple(numbers[:rank]), tuple(numbers[rank:])
         return Wrapped(self.cls, self.inner, self.context, size, stride)
 
+    def carries_gradients(self, parts: Sequence[torch.Tensor]) -> list[bool]:
+        """Return for each of the plain tensors whether gradients flow to it.
+
+        PyTorch keeps the length of the longest row as the size of a part without elements.
+        """
+        named = zip(parts, self.names(), strict=True)
+        is_ragged = self.cls is NestedTensor
+        return [p.is_floating_point() and not (is_ragged and n != "_values") for p, n in named]
+
+    def names(self) -> Iterator[str]:
+        """Yield a name for each of the plain tensors."""
+        for name, inner in self.inner:
+            if inner is None:
+                yield name
+            else:
+                yield from (f"{name}_{part}" for part in inner.names())
+
     def fits(self, other: Wrapped | None) -> bool:
         """Return whether another tensor has the same structure, whatever its size."""
-        if other is None or self.cls is not other.cls or len(self.inner) != len(other.inner):
+        if other is None or self.cls is not other.cls:
+            return False
+        if self.cls is NestedTensor:  # it may know the length of its longest row, or not
+            return bool(self.context["ragged_idx"] == other.context["ragged_idx"])
+        if len(self.inner) != len(other.inner):
             return False
         return all(
             mine == theirs and (a is None) == (b is None) and (a is None or a.fits(b))

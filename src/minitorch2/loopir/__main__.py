@@ -51,10 +51,10 @@ def log2_graph() -> GraphModule:
     return GraphModule(graph)
 
 
-def sin_cos_graph() -> GraphModule:
+def sin_cos_graph(make_input: Callable[[Graph], Node] = matrix_input) -> GraphModule:
     """`y = x.sin(); z = y.cos(); return y, z`"""
     graph = Graph()
-    sin = call(graph, aten.sin.default, matrix_input(graph))
+    sin = call(graph, aten.sin.default, make_input(graph))
     graph.output((sin, call(graph, aten.cos.default, sin)))
     return GraphModule(graph)
 

@@ -26,9 +26,3 @@ from minitorch2.loopir.buffers import (
 )
 from minitorch2.loopir.layout import FixedLayout, FlexibleLayout, Layout
 from minitorch2.loopir.loops import Loops, Pointwise, Reduction
-
-__all__ = [
-    "Buffer", "BufferView", "ComputedBuffer", "ConstantBuffer", "ExternKernel", "FixedLayout",
-    "FlexibleLayout", "InputBuffer", "Layout", "Loops", "MultiOutput", "Pointwise", "Reduction",
-    "StorageBox", "TensorBox", "View",
-]  # fmt: skip

@@ -24,7 +24,7 @@ from minitorch2.errors import ConfigError
 MARKS: Final = "_minitorch2_dimensions"
 """The attribute of a tensor that holds its marks."""
 
-Kind = Literal["dynamic", "maybe", "static", "unbacked"]
+Kind = Literal["dynamic", "maybe", "static", "unbacked", "ragged"]
 
 
 @dataclass(frozen=True, slots=True)

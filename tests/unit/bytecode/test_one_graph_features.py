@@ -452,18 +452,6 @@ def test_lazy_modules_at_their_first_call() -> None:
         assert_same(outcome(compiled, first), outcome(lazy_modules, first))
 
 
-def test_jagged_tensors_break_and_are_right() -> None:
-    def program(rows):
-        return (rows * 2).sin(), rows.offsets() * 2
-
-    rows = torch.nested.nested_tensor_from_jagged(torch.ones(12, 2), torch.tensor([0, 5, 12]))
-    with stages.collect() as log:
-        found, offsets = minitorch2.compile(program, backend="aot_eager")(rows)
-    wanted, wanted_offsets = program(rows)
-    assert_close([found.values(), offsets], [wanted.values(), wanted_offsets])
-    assert all("[tensor-subclass]" in text for text in log.texts("graph_break"))
-
-
 def test_a_coroutine() -> None:
     x = torch.ones(3)
     with one_graph():

@@ -9,7 +9,6 @@ import torch
 from minitorch2.errors import VerificationError
 from minitorch2.loopir.dependencies import MemoryDep, extract_reads_writes
 from minitorch2.loopir.expressions import ModularIndexing, index_symbols
-from minitorch2.loopir.handlers.bounds import BoundsHandler, accesses_of
 from minitorch2.loopir.handlers.counter import CountingHandler, body_cost
 from minitorch2.loopir.handlers.dtypes import TypingHandler
 from minitorch2.loopir.handlers.interpreter import (
@@ -30,6 +29,7 @@ from minitorch2.loopir.ops import (
     ops,
     use_handler,
 )
+from tests.unit.loopir.access_bounds import BoundsHandler, accesses_of
 from tests.unit.loopir.trace_aten import trace
 
 HANDLERS = [

@@ -15,11 +15,11 @@ from minitorch2.autograd.schemas import is_composite
 from minitorch2.graph import FakeTensor, Graph, GraphModule, Node, ShapeEnv, expr_of, to_fake
 from minitorch2.graph.fake_tensor import run_fake
 from minitorch2.loopir.buffers import ExternKernel, InputBuffer
-from minitorch2.loopir.handlers.bounds import unproved_accesses
 from minitorch2.loopir.interpret import interpret
 from minitorch2.loopir.lower_graph import LoweredGraph, lower_graph
 from minitorch2.loopir.lowering import LOWERINGS
 from minitorch2.loopir.verify import verify_lowered
+from tests.unit.loopir.access_bounds import unproved_accesses
 
 
 def decomposed(mode: TorchDispatchMode, func: Any, args: Any, kwargs: Any) -> Any:

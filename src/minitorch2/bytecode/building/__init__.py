@@ -2,5 +2,3 @@
 
 from minitorch2.bytecode.building.build import build
 from minitorch2.bytecode.building.tensors import from_graph
-
-__all__ = ["build", "from_graph"]

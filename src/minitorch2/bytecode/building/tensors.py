@@ -39,7 +39,12 @@ from minitorch2.graph.fake_tensor import FakeTensor
 from minitorch2.graph.node import Node
 from minitorch2.graph.raising import is_marked
 from minitorch2.graph.symbol_nodes import is_symbol_node
-from minitorch2.graph.wrapper_tensors import is_wrapper, taken_apart, with_parts
+from minitorch2.graph.wrapper_tensors import (
+    is_wrapper,
+    ragged_dimension,
+    taken_apart,
+    with_parts,
+)
 from minitorch2.native.torch_internals.modes import DisableTorchFunctionSubclass
 
 TENSOR_TYPES: Final = (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
@@ -47,7 +52,7 @@ TENSOR_TYPES: Final = (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
 
 def wrap_tensor(capture: Capture, value: torch.Tensor, source: Source) -> VariableTracker:
     """Make a tensor an input of the graph; one that is not modelled can only be passed on."""
-    if is_wrapper(value) and value.layout is torch.strided:
+    if is_wrapper(value) and value.layout in (torch.strided, torch.jagged):
         return wrap_wrapper(capture, value, source)
     if is_subclass(value):
         return wrap_subclass(capture, value, source)
@@ -108,19 +113,26 @@ def wrap_wrapper(capture: Capture, value: torch.Tensor, source: Source) -> Varia
 
 
 def fake_wrapper(
-    capture: Capture, value: Any, source: Source, is_weight: bool
+    capture: Capture, value: Any, source: Source, is_weight: bool, ragged: int | None = None
 ) -> tuple[Any, list[Guard]]:
-    """Return the fake of a tensor that may be made of others, and the guards on all of them."""
+    """Return the fake of a tensor that may be made of others, and the guards on all of them.
+
+    In the dimension `ragged` a jagged tensor has its rows, one after another.
+    """
+    layout, dynamic = None, frozenset(range(value.dim()))
     with DisableTorchFunctionSubclass():
-        layout = capture.sizes.of_tensor(value, source, is_weight=is_weight)
-        metadata = TensorMetadata.of(value, frozenset() if layout is None else layout.dynamic)
+        if value.layout is not torch.jagged:
+            layout = capture.sizes.of_tensor(value, source, is_weight=is_weight, ragged=ragged)
+            dynamic = frozenset() if layout is None else layout.dynamic
+        metadata = TensorMetadata.of(value, dynamic)
     if not is_wrapper(value):
         return capture.fake_of(value, layout), [TensorMatch(source, metadata)]
     parts, context = taken_apart(value)
     guards: list[Guard] = [WrapperMatch(source, tuple(parts), context, metadata)]
 
     def part_of(name: str, part: torch.Tensor) -> Any:
-        fake, found = fake_wrapper(capture, part, AttributeSource(source, name), is_weight)
+        place = AttributeSource(source, name)
+        fake, found = fake_wrapper(capture, part, place, is_weight, ragged_dimension(value, name))
         guards.extend(found)
         return fake
 

@@ -17,13 +17,3 @@ from __future__ import annotations
 from minitorch2.bytecode.dispatch.dispatcher import Dispatcher, dispatcher_of, original_of
 from minitorch2.bytecode.dispatch.region import Region, reset_regions, take_stance
 from minitorch2.bytecode.dispatch.stance import Stance
-
-__all__ = [
-    "Dispatcher",
-    "Region",
-    "Stance",
-    "dispatcher_of",
-    "original_of",
-    "reset_regions",
-    "take_stance",
-]

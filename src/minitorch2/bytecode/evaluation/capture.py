@@ -7,7 +7,7 @@ instruction (`break_points`). So nothing is ever rolled back. PyTorch 2 paper, s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from types import CellType, CodeType, FunctionType
 from typing import Any
@@ -29,6 +29,7 @@ from minitorch2.bytecode.guards import (
     SameObject,
     TypeMatch,
     memory_pattern,
+    repeated_parts,
 )
 from minitorch2.bytecode.guards.drawing import Draw, Drawing
 from minitorch2.bytecode.guards.overrides import mode_at
@@ -66,7 +67,12 @@ from minitorch2.bytecode.trackers.torch_values.context import under_default_dtyp
 from minitorch2.bytecode.trackers.torch_values.generator import drawn_from_generator
 from minitorch2.bytecode.trackers.torch_values.hooks import STEP, HookHandleVariable
 from minitorch2.bytecode.trackers.torch_values.nn_module import ModuleVariable
-from minitorch2.bytecode.trackers.torch_values.overriding import is_operator, method_of, overridden
+from minitorch2.bytecode.trackers.torch_values.overriding import (
+    is_operator,
+    method_of,
+    of_jagged,
+    overridden,
+)
 from minitorch2.bytecode.trackers.torch_values.selection import Selection
 from minitorch2.bytecode.trackers.torch_values.symbolic import SymbolicNumberVariable, from_number
 from minitorch2.bytecode.trackers.torch_values.tensor import TensorVariable
@@ -81,7 +87,7 @@ from minitorch2.graph.symbol_nodes import bind_symbols
 from minitorch2.graph.symbols import free_symbols, numbers_of
 from minitorch2.graph.symbols.expression import SYMBOL_NAME
 from minitorch2.graph.symbols.unbacked import making_symbols, unbacked_in
-from minitorch2.graph.wrapper_tensors import is_wrapper
+from minitorch2.graph.wrapper_tensors import is_wrapper, plain_parts
 from minitorch2.marks.controls import errors_on_graph_break
 from minitorch2.native.torch_internals.dispatch import enable_python_dispatcher
 from minitorch2.native.torch_internals.pytree import tree_leaves
@@ -267,6 +273,8 @@ class FrameCapture:
                 keys.setdefault(kind, []).append(tracker)
         for alike in keys.values():
             self.guard_distinct(*alike)
+        for guard in repeated_parts([(entry.value, entry.source) for entry in self.inputs]):
+            self.add_guard(guard)
         storages = {entry.value.untyped_storage()._cdata for entry in self.inputs}
         if self.writes_tensors and len(self.inputs) > 1 and len(storages) == len(self.inputs):
             self.add_guard(DistinctStorages(tuple(entry.source for entry in self.inputs)))
@@ -387,7 +395,7 @@ class FrameCapture:
             answer = overridden(evaluator, op, target, args, kwargs)
             if answer is not None:
                 return answer
-        for rule in (drawn_from_generator, under_default_dtype):
+        for rule in (of_jagged, drawn_from_generator, under_default_dtype):
             if (made := rule(evaluator, op, target, args, kwargs)) is not None:
                 return made
         node_args = tuple(arg.as_argument() for arg in args)
@@ -435,16 +443,16 @@ class FrameCapture:
         """
         if not torch.is_grad_enabled():
             return
-        wrappers = [entry.node.meta["val"] for entry in self.inputs if is_wrapper(entry.value)]
-        self._refuse_write(call.args if wrappers else (), wrappers)
-        self._refuse_write(call.written, self.assigned_leaves)
-
-    def _refuse_write(self, written: Iterable[Any], refused: Sequence[torch.Tensor]) -> None:
-        for value in written if refused else ():
+        vals = [entry.node.meta["val"] for entry in self.inputs if is_wrapper(entry.value)]
+        wrappers = [value for value in vals if value.requires_grad]
+        memory = {storage_key(part) for value in wrappers for part in plain_parts(value)}
+        for value in call.written:
             base = getattr(value, "_base", None)
             whole = value if base is None else base
-            if getattr(value, "requires_grad", False) and any(whole is each for each in refused):
-                cause = f"a write to a {type(value).__name__} that requires gradients"
+            is_leaf = value.requires_grad and any(whole is each for each in self.assigned_leaves)
+            if is_leaf or (memory and storage_key(value) in memory):
+                kind = type(wrappers[0] if wrappers else value).__name__
+                cause = f"a write to a {kind} that requires gradients"
                 raise UnsupportedError(cause, code="tensor-subclass")
 
     def values_of(self, argument: Any) -> Any:

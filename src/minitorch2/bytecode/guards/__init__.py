@@ -48,6 +48,7 @@ from minitorch2.bytecode.guards.relations import (
     SameObject,
     StorageSize,
     memory_pattern,
+    repeated_parts,
 )
 from minitorch2.bytecode.guards.shapes import ShapeCondition
 from minitorch2.bytecode.guards.tensors import TensorMatch, WrapperMatch
@@ -65,35 +66,3 @@ from minitorch2.bytecode.guards.values import (
     id_match,
 )
 from minitorch2.native.torch_internals.tensor_metadata import TensorMetadata
-
-__all__ = [
-    "AttributeGuard",
-    "AutocastDtype",
-    "Check",
-    "ConstantMatch",
-    "DictKeysMatch",
-    "DistinctObjects",
-    "DistinctStorages",
-    "EmptyCell",
-    "Guard",
-    "KeyMatch",
-    "LengthMatch",
-    "LoggerDisabled",
-    "MemoryPattern",
-    "OverridesOfClasses",
-    "Setting",
-    "SameObject",
-    "Remaining",
-    "SetMatch",
-    "ShapeCondition",
-    "SourceGuard",
-    "StorageSize",
-    "TensorMatch",
-    "TensorMetadata",
-    "TypeMatch",
-    "WrapperMatch",
-    "constant_match",
-    "global_state_guards",
-    "id_match",
-    "memory_pattern",
-]

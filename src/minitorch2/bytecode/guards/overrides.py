@@ -10,9 +10,9 @@ from __future__ import annotations
 import functools
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import torch
 
@@ -29,18 +29,23 @@ from minitorch2.native.torch_internals.modes import (
     no_torch_function,
     set_state,
 )
+from minitorch2.native.torch_internals.nested import NestedTensor
 
 R = TypeVar("R")
+_NOTHING: Final = nullcontext()
 
 
 def in_default_device(function: Callable[..., R], device: torch.device | None) -> Callable[..., R]:
     """Wrap a function that a graph calls as a whole, so that it runs with a default device."""
-    if device is None:
-        return function
+    return function if device is None else with_overrides(function, device)
+
+
+def with_overrides(function: Callable[..., R], context: Any = _NOTHING) -> Callable[..., R]:
+    """Wrap a function that a graph calls as a whole, so that overrides act, and in a context."""
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> R:
-        with enable_torch_function(), device:
+        with enable_torch_function(), context:
             return function(*args, **kwargs)
 
     return call
@@ -149,9 +154,10 @@ def without_overrides(call: Callable[..., R]) -> Callable[..., R]:
 def overrides_functions(cls: Any) -> bool:
     """Return whether instances of a class override PyTorch's functions.
 
-    Instances of `torch.Tensor` and `torch.nn.Parameter` do not.
+    Instances of `torch.Tensor` and `torch.nn.Parameter` do not. PyTorch's jagged tensors override
+    some, which is a part of what these functions do: they run `with_overrides`.
     """
     override = getattr(cls, "__torch_function__", None)
     if override is None or override is no_torch_function:
         return False
-    return cls is not torch.Tensor
+    return cls not in (torch.Tensor, NestedTensor)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 
 from minitorch2.bytecode.guards.guard import Check, Guard, SourceGuard
-from minitorch2.bytecode.guards.sources import Source
+from minitorch2.bytecode.guards.sources import AttributeSource, Source
+from minitorch2.graph.symbols.ragged import may_be_offsets
+from minitorch2.graph.wrapper_tensors import is_wrapper, taken_apart
 from minitorch2.native.cpython.guard_machine import Op
 
 
@@ -104,3 +107,30 @@ class MemoryPattern(MembersGuard):
 
     def checks(self) -> Iterable[Check]:
         return (Check("shared memory", Op.PYTHON, self.pattern, (memory_pattern,)),)
+
+
+def repeated_parts(inputs: Sequence[tuple[object, Source]]) -> Iterator[Guard]:
+    """Yield guards on which of the plain tensors that inputs are made of are the same object.
+
+    Two jagged tensors have the same size if, and only if, they have the same offsets.
+    """
+    wrappers: list[Any] = [value for value, _ in inputs if is_wrapper(value)]
+    found: dict[int, Source] = {}
+    offsets: dict[Source, None] = {}
+    for value, source in inputs if wrappers else ():
+        for place, part in _plain_parts(value, source):
+            first = found.setdefault(id(part), place)
+            if first != place:
+                yield SameObject(place, first)
+            elif may_be_offsets(part):
+                offsets[place] = None
+    if len(offsets) > 1 and any(value.layout is torch.jagged for value in wrappers):
+        yield DistinctObjects(tuple(offsets))
+
+
+def _plain_parts(value: object, source: Source) -> Iterator[tuple[Source, Any]]:
+    if not is_wrapper(value):
+        yield source, value
+        return
+    for name, part in taken_apart(value)[0].items():
+        yield from _plain_parts(part, AttributeSource(source, name))

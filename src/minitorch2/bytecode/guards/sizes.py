@@ -40,6 +40,8 @@ SMALLEST_SIZE: Final = 2
 """The smallest size that may be a symbol: 0 and 1 are always numbers."""
 _STATIC: Final = DimensionMark("static")
 _DYNAMIC: Final = DimensionMark("maybe")
+_RAGGED: Final = DimensionMark("ragged")
+"""The length of all rows of a jagged tensor together: it equals another size by chance only."""
 
 
 @dataclass
@@ -106,10 +108,15 @@ class Sizes:
     # Inputs --------------------------------------------------------------------------------------
 
     def of_tensor(
-        self, tensor: torch.Tensor, source: Source, *, is_weight: bool
+        self, tensor: torch.Tensor, source: Source, *, is_weight: bool, ragged: int | None = None
     ) -> SymbolicLayout | None:
-        """Return sizes and strides of an input tensor; None if all of them are numbers."""
+        """Return sizes and strides of an input tensor; None if all of them are numbers.
+
+        In the dimension `ragged` a jagged tensor has its rows, one after another.
+        """
         marks = self._marks(tensor, source, is_weight)
+        if ragged is not None and self.mode is not False:
+            marks[ragged] = _RAGGED
         shape = AttributeSource(source, "shape")
         places = [ItemSource(shape, d) for d in range(tensor.dim())]
         sizes = tuple(
@@ -151,9 +158,7 @@ class Sizes:
         record.hint, record.limits = example, ANY  # no guard can ask for it
         return self.env.number_of(symbol)
 
-    def _marks(
-        self, tensor: torch.Tensor, source: Source, is_weight: bool
-    ) -> Sequence[DimensionMark]:
+    def _marks(self, tensor: torch.Tensor, source: Source, is_weight: bool) -> list[DimensionMark]:
         default = [_STATIC] * tensor.dim()
         if is_drawn(source):  # the arguments of the call say how much is drawn
             return default
@@ -191,7 +196,7 @@ class Sizes:
                 fix=f"mark one of them with a Dim of another name than {mark.name!r}",
             )
         return self.env.input_size(
-            source, size, shared=not marked, marked=marked, limits=limits, name=mark.name
+            source, size, shared=mark.kind == "maybe", marked=marked, limits=limits, name=mark.name
         )
 
     def _unbacked(self, source: Source, limits: Range) -> torch.SymInt:

@@ -5,9 +5,7 @@ Read ``rule`` (what a rule is), ``operation`` (when two nodes compute the same),
 pass of its name (PyTorch 2 paper, section 6.4: peephole optimizations before lowering).
 """
 
-from minitorch2.graph.patterns import algebra, attention, batch_norm  # noqa: F401  (their rules)
+from minitorch2.graph.patterns import algebra, attention, batch_norm
 from minitorch2.graph.patterns.apply import apply_rules
 from minitorch2.graph.patterns.matcher import Match, match
 from minitorch2.graph.patterns.rule import FAMILIES, Constant, Rule, make_rule, rule
-
-__all__ = ["FAMILIES", "Constant", "Match", "Rule", "apply_rules", "make_rule", "match", "rule"]

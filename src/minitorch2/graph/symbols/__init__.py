@@ -25,22 +25,3 @@ from minitorch2.graph.symbols.shape_env import (
 )
 from minitorch2.graph.symbols.sym_node import SymNode
 from minitorch2.graph.symbols.text import print_condition, print_expr, print_naming
-
-__all__ = [
-    "Expr",
-    "ShapeEnv",
-    "ShapeGuard",
-    "SizeSymbol",
-    "SymNode",
-    "bindings",
-    "expr_of",
-    "free_symbols",
-    "numbers_of",
-    "print_condition",
-    "print_naming",
-    "print_expr",
-    "same_sizes",
-    "simplified",
-    "size_symbol",
-    "solve_for",
-]

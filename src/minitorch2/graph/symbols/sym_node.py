@@ -428,9 +428,13 @@ _CONDITIONS: Final[dict[str, str]] = {
     "ge": ">=",
 }
 
+_MIRRORED: Final = {"==": "eq", "!=": "ne", "<": "gt", "<=": "ge", ">": "lt", ">=": "le"}
+
 
 def _number_method(name: str) -> Callable[[SymNode, SymNode], SymNode]:
     def method(self: SymNode, other: SymNode) -> SymNode:
+        if other.is_nested_int():
+            return getattr(other, name)(self)  # type: ignore[no-any-return]
         pytype = float if self.pytype is float or other.pytype is float else int
         return self.make(arithmetic(name, self.expr, other.expr, pytype), pytype)
 
@@ -446,6 +450,8 @@ def _float_method(name: str) -> Callable[[SymNode, SymNode], SymNode]:
 
 def _condition_method(relation: str) -> Callable[[SymNode, SymNode], SymNode]:
     def method(self: SymNode, other: SymNode) -> SymNode:
+        if other.is_nested_int():
+            return getattr(other, _MIRRORED[relation])(self)  # type: ignore[no-any-return]
         return self.make(compare(relation, _number(self), _number(other)), bool)
 
     return method

@@ -2,7 +2,7 @@
 
     printer.py    text: Python that runs again          recorder.py  the addresses accessed
     counter.py    operations, loads, bytes, flops       dtypes.py    the dtype of every value
-    bounds.py     the range of every address            interpreter.py  NumPy arrays: the oracle
+    interpreter.py  NumPy arrays: the oracle
 
 Each handler is a subclass of `OpsHandler`.
 """

@@ -34,9 +34,3 @@ from minitorch2.loopir.lowering import (
     view,
 )
 from minitorch2.loopir.lowering.registry import LOWERINGS, lowering
-
-__all__ = [
-    "LOWERINGS", "combine", "conversion", "creation", "indexing", "linear", "lowering",
-    "mathematics", "matmul", "moments", "normalization", "pointwise", "reduction", "scan",
-    "scatter", "search", "special", "view",
-]  # fmt: skip

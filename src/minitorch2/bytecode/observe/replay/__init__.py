@@ -13,5 +13,3 @@ from others before replaying it. ``texts`` finds the text of Python definitions,
 from minitorch2.bytecode.observe.replay.plain import ReplayError
 from minitorch2.bytecode.observe.replay.reading import SavedCall, load_call
 from minitorch2.bytecode.observe.replay.writing import save_call
-
-__all__ = ["ReplayError", "SavedCall", "load_call", "save_call"]

@@ -212,7 +212,7 @@ def _default_dtype(evaluator: Evaluator, device_type: str) -> torch.dtype:
     return dtype
 
 
-@constructs(torch.cpu.amp.autocast)  # type: ignore[attr-defined]
+@constructs(torch.cpu.amp.autocast)
 def make_cpu_autocast(
     evaluator: Evaluator, *args: VariableTracker, **kwargs: VariableTracker
 ) -> VariableTracker:

@@ -13,8 +13,11 @@ import types
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
+import torch
+import torch.nn.functional as F
+
 from minitorch2.bytecode.guards import OverridesOfClasses
-from minitorch2.bytecode.guards.overrides import overrides_functions
+from minitorch2.bytecode.guards.overrides import overrides_functions, with_overrides
 from minitorch2.bytecode.trackers.base import Arguments, Keywords, VariableTracker, unsupported
 from minitorch2.bytecode.trackers.descriptors import class_tracker
 from minitorch2.bytecode.trackers.interfaces import Evaluator
@@ -24,6 +27,7 @@ from minitorch2.bytecode.trackers.python_values.functions import UserFunctionVar
 from minitorch2.bytecode.trackers.python_values.mapping import DictVariable, dict_of_names
 from minitorch2.bytecode.trackers.python_values.sequence import SequenceVariable, TupleVariable
 from minitorch2.bytecode.trackers.torch_values.intercept import OverridableCall, intercept
+from minitorch2.native.torch_internals.nested import NestedTensor
 
 DEPTH: Final = 2
 """The depth to which PyTorch's functions look for tensors in lists."""
@@ -129,6 +133,33 @@ def dispatch(evaluator: Evaluator, call: OverridableCall) -> VariableTracker:
 
 def _is_not_implemented(result: VariableTracker) -> bool:
     return isinstance(result, ConstantVariable) and result.value is NotImplemented
+
+
+_OF_JAGGED: Final[dict[str | Callable[..., Any], Callable[..., Any]]] = {
+    "flatten": with_overrides(torch.Tensor.flatten),
+    torch.flatten: with_overrides(torch.flatten),
+    torch.rms_norm: with_overrides(torch.rms_norm),
+    F.rms_norm: with_overrides(F.rms_norm),
+    F.scaled_dot_product_attention: with_overrides(F.scaled_dot_product_attention),
+}
+"""Functions that PyTorch computes otherwise for jagged tensors, as the class overrides them."""
+
+
+def of_jagged(
+    evaluator: Evaluator,
+    op: str,
+    target: str | Callable[..., Any],
+    args: Arguments,
+    kwargs: Keywords,
+) -> VariableTracker | None:
+    """Record a function that jagged tensors override; None for all others."""
+    function = _OF_JAGGED.get(target)
+    jagged = [t for t in _flat(args) if t.python_type() is NestedTensor] if function else []
+    if function is None or not jagged:
+        return None
+    if target is F.scaled_dot_product_attention and jagged[0].fake.device.type == "cpu":  # type: ignore[attr-defined]
+        unsupported("data-dependent", "the CPU's attention to jagged tensors splits them into rows")
+    return evaluator.capture.call_in_graph(evaluator, "call_function", function, args, kwargs)
 
 
 def in_order(overloaded: Iterable[VariableTracker]) -> list[VariableTracker]:

@@ -26,7 +26,7 @@ from minitorch2.bytecode.trackers.python_values.constant import (
     literal,
 )
 from minitorch2.bytecode.trackers.torch_values.word_size import fits_words
-from minitorch2.graph.node import Argument
+from minitorch2.graph.node import Argument, Node
 from minitorch2.graph.symbols import expr_of, free_symbols, print_expr, print_naming
 from minitorch2.graph.symbols.conditions import AllOf, Comparison, Negation
 from minitorch2.graph.symbols.floats import MATH_FUNCTIONS, TOTAL, FloatOperation, FloatSymbol
@@ -133,8 +133,10 @@ def _is_algebra(function: Callable[..., Any], values: Sequence[Any]) -> bool:
     return not is_power or isinstance(values[1], int | torch.SymInt) or bool(values[0] > 0)
 
 
-def from_number(value: object) -> VariableTracker:
-    """Return the tracker of a number that metadata gave: symbolic if the number is."""
+def from_number(value: object, owner: VariableTracker | None = None) -> VariableTracker:
+    """Return the tracker of a number that metadata of `owner` gave: symbolic if the number is."""
+    if isinstance(value, torch.SymInt) and value.node.is_nested_int():
+        return _ragged_size(value, owner)
     if isinstance(value, Symbolic) and not _is_known(value):
         return SymbolicNumberVariable(value)
     return literal(_plain(value))
@@ -227,6 +229,40 @@ class SymbolicNumberVariable(VariableTracker):
         multiples = env.knowledge.multiples.items()
         names |= {symbol: print_expr(whole, names) for symbol, whole in multiples}
         return print_naming(self.number.node.expr, names, residual.reference)
+
+
+class RaggedSizeVariable(SymbolicNumberVariable):
+    """The size of a jagged tensor's dimension whose rows have different lengths.
+
+    Args:
+        owner, dimension: the tracker of a tensor, and the dimension that has the size.
+    """
+
+    def __init__(self, value: torch.SymInt, owner: Any, dimension: int) -> None:
+        super().__init__(value)
+        self.owner, self.dimension = owner, dimension
+
+    def as_argument(self) -> Argument:
+        owner: Node = self.owner.node
+        node = owner.graph.create_node("call_method", "size", (owner, self.dimension))
+        node.meta.update(val=self.number, source=owner.meta.get("source"))
+        return node
+
+    def as_constant(self) -> Any:
+        return unsupported("tensor-subclass", "the lengths of the rows of a jagged tensor")
+
+    def truth(self, evaluator: Evaluator) -> bool:
+        return self.as_constant()  # type: ignore[no-any-return]
+
+    def rebuild(self, residual: Residual) -> str:
+        return f"{residual.name_for(self.owner)}.size({self.dimension})"
+
+
+def _ragged_size(value: torch.SymInt, owner: Any) -> VariableTracker:
+    for dimension, size in enumerate(owner.fake.size() if owner else ()):
+        if expr_of(size) == expr_of(value):
+            return RaggedSizeVariable(value, owner, dimension)
+    return unsupported("tensor-subclass", "a multiple of the lengths of a jagged tensor's rows")
 
 
 def _operand(value: VariableTracker) -> Any:

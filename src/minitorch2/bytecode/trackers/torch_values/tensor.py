@@ -227,7 +227,7 @@ class TensorVariable(VariableTracker):
 
     def size(self) -> SizeVariable:
         """Return ``tensor.shape``."""
-        return SizeVariable([from_number(size) for size in self.fake.shape])
+        return SizeVariable([from_number(size, self) for size in self.fake.shape])
 
     def _is_leaf(self, evaluator: Evaluator) -> VariableTracker:
         """Return ``is_leaf``: of parameters true, of other inputs that require grad guarded."""
@@ -386,8 +386,8 @@ class TensorVariable(VariableTracker):
             raise_as_observed(error)
         if isinstance(value, tuple):
             cls = SizeVariable if isinstance(value, torch.Size) else TupleVariable
-            return cls([from_number(part) for part in value])
-        return from_number(value)
+            return cls([from_number(part, self) for part in value])
+        return from_number(value, self)
 
     def _operator(self, evaluator: Evaluator, name: str, args: Arguments) -> VariableTracker:
         call = evaluator.capture.call_in_graph

@@ -41,6 +41,7 @@ from minitorch2.native.torch_internals import global_state
 from minitorch2.native.torch_internals.functions import NN_FUNCTIONS, TENSOR_FUNCTIONS
 from minitorch2.native.torch_internals.gradients import is_multithreading_enabled
 from minitorch2.native.torch_internals.modes import count_dispatch_modes, current_dispatch_modes
+from minitorch2.native.torch_internals.nested import NestedTensor
 from minitorch2.native.torch_internals.operators import OpOverload, OpOverloadPacket
 
 Handler = Callable[..., VariableTracker]
@@ -80,6 +81,8 @@ OPERATORS: Final = (
         or isinstance(value, types.BuiltinFunctionType)
     }
     | {torch.tensor, torch.as_tensor, torch._assert_async}
+    | _public_functions(torch.nested)
+    | {NestedTensor.values, NestedTensor.offsets, NestedTensor.lengths}
 ) - NOT_OPERATORS
 """Functions that become nodes."""
 
