@@ -354,3 +354,16 @@ def test_watched_objects_are_those_known_by_id() -> None:
 def test_explanation_names_expected_and_actual() -> None:
     explained = compiled(tensor_match(BASE)).explain(torch.zeros(2, 4))
     assert "sizes was (2, 3), now torch.Size([2, 4])" in str(explained)
+
+
+class Mute:
+    """An object whose text cannot be made."""
+
+    def __repr__(self) -> str:
+        raise RuntimeError("no text")
+
+
+def test_values_without_a_text_are_explained() -> None:
+    explained = compiled(id_match(A, torch)).explain(Mute())
+    assert explained is not None
+    assert "Mute object at" in explained.actual

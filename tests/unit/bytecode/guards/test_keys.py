@@ -5,6 +5,7 @@ from collections import OrderedDict, defaultdict
 import pytest
 import torch
 
+import minitorch2
 from minitorch2 import stages
 from tests.unit.bytecode.capturing import capture
 from tests.unit.bytecode.test_dispatch import frames_of
@@ -98,3 +99,20 @@ def test_keyword_arguments_that_are_not_read_do_not_matter():
         compiled(X, scale=2)
         compiled(X, scale=2, other=3)
     assert log.counts["frames"] == 1
+
+
+SETS = [({0.0}, {-0.0}), ({(1,)}, {(True,)}), ({(0.0,)}, {(-0.0,)}), ({1}, {1.0}), ({"a"}, {"b"})]
+
+
+@pytest.mark.parametrize("dynamic", [None, True])
+@pytest.mark.parametrize("sets", SETS, ids=str)
+def test_equal_elements_of_sets_that_are_not_alike_are_told_apart(sets, dynamic):
+    def f(x, elements):
+        return x + 1, [repr(element) for element in elements]
+
+    fast = minitorch2.compile(f, backend="eager", fullgraph=True, dynamic=dynamic)
+    x = torch.ones(2)
+    with stages.collect() as log:
+        for elements in (*sets, *sets):
+            assert fast(x, elements)[1] == f(x, elements)[1]
+    assert log.counts["graphs"] == 2
