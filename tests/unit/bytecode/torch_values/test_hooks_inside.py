@@ -115,6 +115,22 @@ def grad_mode_inside_a_hook(net, seen, x):
 
 
 @program
+def hook_that_raises(net, seen, x):
+    """Regression: gradients stayed off behind it."""
+
+    def refuse(gradient):
+        seen.append(gradient.sum())
+        raise ValueError
+
+    hidden = net.inner(x)
+    hidden.register_hook(refuse)
+    try:
+        hidden.sum().backward()
+    except ValueError:
+        return torch.is_grad_enabled(), trained(net, x)
+
+
+@program
 def two_passes(net, seen, x):
     hidden = net.inner(x)
     hidden.register_hook(lambda g: seen.append(len(seen)) or g * len(seen))
@@ -205,3 +221,19 @@ def assert_same(given: Any, expected: Any) -> None:
             assert_same(own, other)
     else:
         assert given == expected
+
+
+def test_a_changed_gradient_frees_the_history_all_the_same() -> None:
+    def twice(x):
+        hidden = x.sin()
+        hidden.register_hook(lambda g: SEEN.append(1) or g * 2)
+        loss = hidden.square().sum()
+        loss.backward()
+        loss.backward()
+
+    for run in (twice, minitorch2.compile(twice, backend="aot_eager")):
+        with pytest.raises(RuntimeError, match="a second time"):
+            run(torch.ones(3, requires_grad=True))
+
+
+SEEN: list[int] = []

@@ -164,9 +164,8 @@ def _find_gradients(
     Args:
         arrive: is called for each gradient, in the order in which the engine finds them.
     """
-    capture = evaluator.capture
-    seen = _on_the_way(evaluator, watched(capture), outputs, wanted)
-    changes = bool(seen) and capture.frame.hooks == CHANGING
+    seen = _on_the_way(evaluator, watched(evaluator.capture), outputs, wanted)
+    changes = bool(seen) and evaluator.capture.frame.hooks == CHANGING
     often = {**options, "retain_graph": ConstantVariable(True)} if changes else options
     results, changed = dict[TensorVariable, VariableTracker](), []
     tensors = waiting = list(dict.fromkeys([*wanted, *seen]))
@@ -176,8 +175,7 @@ def _find_gradients(
         results |= zip(waiting, found, strict=True)
         order, waiting = [waiting[place] for place in arrived], []
         for count, tensor in enumerate(order, 1):
-            gradient = results[tensor]
-            hooked = _hooked(evaluator, tensor, gradient, options)
+            hooked = _hooked(evaluator, tensor, gradient := results[tensor], options)
             others = [each for each in wanted if each is not tensor]
             if tensor not in seen or not _on_the_way(evaluator, [tensor], outputs, others):
                 results[tensor] = hooked  # else the engine gives what it found in front of hooks
@@ -188,8 +186,9 @@ def _find_gradients(
                 break
     for handle in changed:
         handle.call_method(evaluator, "remove", [], {})
-    if changes:  # what was retained is freed
-        _run_engine(evaluator, outputs, tensors[:1], grad_outputs, options)
+    if changes:  # what was retained is freed, so the node stays though nobody reads it
+        found = _run_engine(evaluator, outputs, tensors, grad_outputs, options)
+        next(e for e in found if isinstance(e, TensorVariable)).node.meta["impure"] = True
     return [results[tensor] for tensor in wanted]
 
 
@@ -295,10 +294,12 @@ def _hooked(
     ]
     for hook in hooks:
         set_grad_mode(evaluator, options["create_graph"].truth(evaluator))
-        changed = hook.call(evaluator, [found], {})
+        try:
+            changed = hook.call(evaluator, [found], {})
+        finally:
+            set_grad_mode(evaluator, enabled)
         if not _is_none(changed):
             (found,) = _tensors(evaluator, changed)
-        set_grad_mode(evaluator, enabled)
     return found
 
 
