@@ -257,10 +257,6 @@ MAKERS: dict[type[Guard], tuple[str, Callable[[Any, Any], Guard]]] = {
     torch_state.OverridesOfClasses: (
         "constants", lambda a, b: torch_state.OverridesOfClasses(classes_have_overrides())
     ),
-    torch_state.AutocastDtype: (
-        "constants",
-        lambda a, b: torch_state.AutocastDtype("cpu", torch.get_autocast_dtype("cpu")),
-    ),
     torch_state.Setting: (
         "constants", lambda a, b: torch_state.Setting(SETTINGS[1], (), repr(SETTINGS[1]()))
     ),

@@ -20,7 +20,7 @@ Grammar::
             | Contiguous(source, rank)             the layout of a tensor of varying sizes
             | GradMode(enabled) | GlobalState(state)
             | OverridesOfClasses(enabled)
-            | Autocasts(dtypes) | AutocastDtype(device_type, dtype)
+            | Autocasts(dtypes) | Setting(read, place, value)
             | ClassMatch(class, names) | TensorClass(replaced)
 
 A guard is a small frozen value: equal guards are one guard, so a set of them has no repeats, and
@@ -53,7 +53,6 @@ from minitorch2.bytecode.guards.relations import (
 from minitorch2.bytecode.guards.shapes import ShapeCondition
 from minitorch2.bytecode.guards.tensors import TensorMatch, WrapperMatch
 from minitorch2.bytecode.guards.torch_state import (
-    AutocastDtype,
     OverridesOfClasses,
     Setting,
     global_state_guards,

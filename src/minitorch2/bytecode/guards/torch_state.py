@@ -102,19 +102,6 @@ class Autocasts(Guard):
         return (Check("autocast", Op.STATE, self.dtypes, autocast_dtypes),)
 
 
-@dataclass(frozen=True)
-class AutocastDtype(Guard):
-    """The dtype that an autocast region uses which names none, in force or not."""
-
-    KIND = "AUTOCAST_DTYPE"
-    device_type: str
-    dtype: torch.dtype
-
-    def checks(self) -> Iterable[Check]:
-        asked = torch.get_autocast_dtype, self.device_type
-        return (Check("autocast dtype", Op.PYTHON, self.dtype, asked),)
-
-
 def text_of_setting(read: Callable[..., object], *place: object) -> str:
     """Return the text of the value that a function reads."""
     return repr(read(*place))

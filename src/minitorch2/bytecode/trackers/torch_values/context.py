@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch.autograd import forward_ad
 
-from minitorch2.bytecode.guards import AutocastDtype, Guard, Setting
+from minitorch2.bytecode.guards import Guard, Setting
 from minitorch2.bytecode.guards.settings import OF_OPERATORS, READERS, Place, restore
 from minitorch2.bytecode.guards.sources import AttributeSource, Source
 from minitorch2.bytecode.operators.fake_call import EXIT_AUTOCAST, FakeCall
@@ -208,7 +208,8 @@ def _default_dtype(evaluator: Evaluator, device_type: str) -> torch.dtype:
     """Return the dtype in force now; graphs rely on it unless the program itself has set it."""
     dtype = torch.get_autocast_dtype(device_type)
     if not evaluator.capture.autocasts:
-        evaluator.capture.add_guard(AutocastDtype(device_type, dtype))
+        asked = Setting(torch.get_autocast_dtype, (device_type,), repr(dtype))
+        evaluator.capture.add_guard(asked)
     return dtype
 
 
