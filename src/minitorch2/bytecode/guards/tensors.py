@@ -70,7 +70,7 @@ def made_of(
 ) -> tuple[Any, ...]:
     """Return the values that `WrapperMatch` compares, read past the class's overrides.
 
-    Where `sizes` and `strides` are None, they are None in the result.
+    A size or stride is None in the result where `sizes` or `strides` says that it may vary.
     """
     parts, context = taken_apart(tensor)
     with DisableTorchFunction():
