@@ -6,13 +6,15 @@
 All variables have a value and a type from the beginning, so a program is legal in Python and in
 TorchScript alike. Integers stay small: those of TorchScript have 64 bits. The ways are the
 interpreter, generated Python, the graph that its text is parsed to, the function that its printed
-code is compiled to, and the executor, whose third call runs an optimized plan.
+code is compiled to, and the executor, whose third call runs an optimized plan. torch.jit reads the
+archive of each program.
 """
 
 from __future__ import annotations
 
 import argparse
 import copy
+import io
 import random
 import sys
 from collections.abc import Callable
@@ -20,6 +22,7 @@ from typing import Any
 
 import torch
 
+from minitorch2.script.archive.archive import save
 from minitorch2.script.archive.print_code import print_code
 from minitorch2.script.archive.read_code import read_code
 from minitorch2.script.frontend.compile import CompiledFunction, compile_tree
@@ -27,6 +30,7 @@ from minitorch2.script.frontend.resolver import text_resolver
 from minitorch2.script.ir.graph import Graph
 from minitorch2.script.ir.parse_ir import parse_graph
 from minitorch2.script.ir.verify import verify
+from minitorch2.script.modules.function import ScriptFunction
 from minitorch2.script.runtime.executor import GraphExecutor
 from minitorch2.script.runtime.interpreter import interpret
 from minitorch2.script.runtime.python_code import compile_graph
@@ -38,8 +42,10 @@ HEAD = """def f(a: int, b: int, x: float, t: Tensor, items: List[int]):
     part = u[1:]
     rows = [u, t]
     flag = a > b
+    maybe: Optional[Tensor] = None
+    count: Optional[int] = None
 """
-RESULT = "a, b, x, u, items, part, rows"
+RESULT = "a, b, x, u, items, part, rows, maybe, count"
 
 
 class Writer:
@@ -98,6 +104,7 @@ class Writer:
                 f"({self.truth(depth - 1)} {self.one_of('and', 'or')} {self.truth(depth - 1)})",
                 f"not {self.truth(depth - 1)}",
                 f"{self.whole(0)} in items",
+                "bool(u.sum() > 1)",
                 "bool((u.sum() > 1).item())",
                 f"{self.whole(0)} < {self.whole(0)} <= {self.whole(0)}",
             )
@@ -134,6 +141,7 @@ class Writer:
 
     def statement(self, indent: int, depth: int) -> None:
         kinds: list[Callable[[int, int], None]] = [self.assignment, self.assignment, self.write]
+        kinds += [self.refinement]
         if depth:
             kinds += [self.branch, self.branch, self.loop, self.while_loop]
         if indent > 1:
@@ -170,8 +178,24 @@ class Writer:
                 f"u = rows[{self.one_of(0, -1)}]",
                 "rows += [u.neg()]",
                 f"items = [i + {self.whole(0)} for i in items]",
+                f"maybe = {self.one_of('None', 'u', 'u.neg()')}",
+                f"maybe = u if {self.truth(0)} else None",
+                f"count = {self.one_of('None', 'a', self.whole(1))}",
             ),
         )
+
+    def refinement(self, indent: int, _: int) -> None:
+        """Use an optional value where it cannot be None."""
+        test, use, other = self.one_of(
+            ("maybe is not None", "u = (u + maybe).clamp(-9, 9)", "maybe = u"),
+            ("count is not None", "a = (a + count) % 1000", "count = b"),
+            ("maybe is not None and count is not None", "maybe = maybe + count", "flag = not flag"),
+        )
+        self.line(indent, f"if {test}:")
+        self.line(indent + 1, use)
+        if self.random.random() < 0.5:
+            self.line(indent, "else:")
+            self.line(indent + 1, other)
 
     def branch(self, indent: int, depth: int) -> None:
         self.line(indent, f"if {self.truth()}:")
@@ -261,6 +285,21 @@ def graph_of_code(compiled: CompiledFunction) -> Graph:
     return graph
 
 
+def read_by_peer(compiled: CompiledFunction) -> None:
+    """Let torch.jit read the archive of a program.
+
+    It does not run the program: it ends the process at a division by zero, and gives other numbers
+    than CPython for some of these programs, whether it reads our archive or compiles the text.
+
+    Raises:
+        RuntimeError: torch.jit cannot read it.
+    """
+    file = io.BytesIO()
+    save(ScriptFunction(compiled), file)
+    file.seek(0)
+    torch.jit.load(file)
+
+
 def check(seed: int) -> None:
     """Run a program in all ways, three times each.
 
@@ -277,6 +316,7 @@ def check(seed: int) -> None:
         "function of its code": compile_graph(graph_of_code(compiled)),
         "executor": GraphExecutor(graph.copy()).run,
     }
+    read_by_peer(compiled)
     for k in range(3):
         given = arguments(seed + k)
         wanted = outcome(python, given)

@@ -38,7 +38,23 @@ class Loops(nn.Module):
         return x, torch.stack(results)
 
 
+class Optionals(nn.Module):
+    """A name that is None before a loop, and an exit behind which it has a narrower type."""
+
+    def forward(self, x, count: int):
+        last: torch.Tensor | None = None
+        seen: int | None = None
+        for i in range(count):
+            last = x if last is None else last + x
+            if i > 2:
+                break
+            seen = i
+        assert last is not None
+        return last, 0 if seen is None else seen
+
+
 MODULES = [
+    (nn.ModuleList([Optionals()])[0], (torch.randn(2, 3), 5)),
     (nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.LayerNorm(4)), (torch.randn(2, 3),)),
     (nn.Sequential(nn.Conv2d(2, 3, 3, padding=1), nn.BatchNorm2d(3)), (torch.randn(2, 2, 5, 5),)),
     (nn.Embedding(5, 3), (torch.tensor([1, 4]),)),

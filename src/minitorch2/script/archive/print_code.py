@@ -17,7 +17,7 @@ from minitorch2.errors import ArchiveError
 from minitorch2.script.archive.annotation_text import annotation_text, class_name_of
 from minitorch2.script.archive.inlining import inlined_values
 from minitorch2.script.archive.literals import literal_text
-from minitorch2.script.ir.graph import Block, Graph, Node, Value
+from minitorch2.script.ir.graph import Block, Graph, Node, Value, is_none
 from minitorch2.script.ir.print_ir import hint_of
 from minitorch2.script.ir.types import FLOAT, ClassType, ListType, TupleType, Type
 from minitorch2.script.operators.registry import operator_of
@@ -227,7 +227,7 @@ class CodePrinter:
         for output, value, start in zip(node.outputs, carried, initial, strict=True):
             self.names[value] = self._name(output)
             declared = ""
-            if start.type != output.type:
+            if start.type != output.type or is_none(start):
                 declared = f" : {self.references.annotation(output.type)}"
             self.lines.append(f"{indent}{self._name(output)}{declared} = {self._text(start)}")
         always = condition.constant() is True and body.outputs[0].constant() is True

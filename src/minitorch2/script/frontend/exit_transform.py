@@ -51,7 +51,8 @@ def _exit_loops(block: Block) -> None:
             _exit_loops(inner)
         if node.kind == "prim::Loop":
             body = node.blocks[0]
-            exits = _Exits(node.graph, "prim::LoopContinuation", list(_types(body.returns)))
+            carried = [value.type for value in node.outputs]  # values may be of narrower types
+            exits = _Exits(node.graph, "prim::LoopContinuation", [BOOL, *carried])
             found = exits.of(body)
             if found is not None:
                 exits.replace_outputs(body, found)
