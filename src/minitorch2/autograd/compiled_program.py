@@ -25,6 +25,7 @@ from minitorch2.autograd.runtime import (
 from minitorch2.autograd.second_derivatives import EagerGradients
 from minitorch2.autograd.spent_history import spend
 from minitorch2.errors import BackendError
+from minitorch2.foundation.module_names import is_in_package
 from minitorch2.graph.graph_module import GraphModule
 from minitorch2.native.torch_internals.gradients import innermost_saved_tensor_hooks
 from minitorch2.native.torch_internals.pytree import TreeSpec, tree_unflatten
@@ -59,6 +60,8 @@ class CompiledProgram:
         if self.plan.checks_repeats:
             run = _repeating(run, self.plan)
         run = _called_as_before(run, self.plan.structure, attributes)
+        if self.plan.function:
+            run = _unless_hooked(run, module)
         if self.plan.function and not torch.is_grad_enabled():
             run = _with_gradients(run)
         run.writes_last = True  # type: ignore[attr-defined]
@@ -121,6 +124,23 @@ def _writing_early(forward: BoxedCall, epilogue: Epilogue) -> BoxedCall:
         outputs = forward(arguments)
         epilogue.write(inputs, outputs)
         return outputs
+
+    return call
+
+
+def _unless_hooked(run: Run, module: GraphModule) -> Run:
+    """Run the captured graph while the program's own hooks see which tensors are saved.
+
+    Hooks may change what they are given. The compiled graph saves other tensors than eager PyTorch
+    does. The hooks of PyTorch's library (checkpoints, `save_on_cpu`) give back what they took.
+    """
+    top = innermost_saved_tensor_hooks
+
+    def call(*inputs: Any) -> Any:
+        hooks = top(False)
+        if hooks is None or is_in_package(getattr(hooks[0], "__module__", ""), "torch"):
+            return run(*inputs)
+        return module(*inputs)
 
     return call
 

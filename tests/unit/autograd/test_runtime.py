@@ -2,6 +2,7 @@
 results.
 """
 
+import contextlib
 import gc
 import weakref
 from typing import Any
@@ -344,6 +345,7 @@ def test_what_hooks_on_saved_tensors_hold_stays(name: str) -> None:
         seen.append((tensor.detach(), tensor.detach().clone()))
         return pack(seen[-1][0])
 
+    noting.__module__ = "torch.autograd.graph"  # hooks of PyTorch's own see the compiled graph's
     x, w = leaf(8, 8), leaf(8, 8)
     fast = minitorch2.compile(heights)
     with torch.autograd.graph.saved_tensors_hooks(noting, unpack):
@@ -352,6 +354,42 @@ def test_what_hooks_on_saved_tensors_hold_stays(name: str) -> None:
     torch.testing.assert_close(given, torch.autograd.grad(heights(x, w).sum(), [x, w]))
     assert seen
     assert all(torch.equal(tensor, copy) for tensor, copy in seen)
+
+
+LOSSY: dict[str, tuple[Any, Any]] = {
+    "half": (lambda t: t.half(), lambda t: t.float()),
+    "rounded": (lambda t: torch.round(t * 4) / 4, lambda t: t),
+    "zeros": (torch.zeros_like, lambda t: t),
+}
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("name", LOSSY)
+def test_hooks_that_change_saved_tensors_change_those_that_eager_saves(
+    name: str, dynamic: bool
+) -> None:
+    """The hooks changed other tensors: those that the compiled graph saves."""
+    fast, shapes = minitorch2.compile(heights, dynamic=dynamic), list[list[torch.Size]]()
+
+    def noting(tensor: torch.Tensor) -> Any:
+        shapes[-1].append(tensor.shape)
+        return LOSSY[name][0](tensor)
+
+    def outcome(call: Any, *, is_hooked: bool) -> list[torch.Tensor]:
+        torch.manual_seed(0)
+        x, w = leaf(8, 8), leaf(8, 8)
+        hooks = torch.autograd.graph.saved_tensors_hooks(noting, LOSSY[name][1])
+        shapes.append([])
+        with hooks if is_hooked else contextlib.nullcontext():
+            result = call(x, w)
+        return [result.detach(), *torch.autograd.grad(result.sum(), [x, w])]
+
+    with stages.collect() as log:
+        for is_hooked in (True, False, True):
+            wanted, given = (outcome(call, is_hooked=is_hooked) for call in (heights, fast))
+            torch.testing.assert_close(given, wanted)
+            assert shapes[-1] == shapes[-2]
+    assert log.counts["graphs"] == 1
 
 
 def test_saved_tensors_that_someone_asked_for_stay() -> None:
