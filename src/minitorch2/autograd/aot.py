@@ -131,7 +131,7 @@ def _compile_program(
     lifted, attributes = lift_attributes(rewritten)
     examples = [*example_inputs, *attributes]
     is_enabled = torch.is_grad_enabled() or enables_gradients(lifted.graph)
-    differentiate = is_enabled and any(_requires_grad(value) for value in examples)
+    differentiate = is_enabled and any(requires_grad(value) for value in examples)
     drawn = {} if config.current().fallback_random else RANDOM_DECOMPOSITIONS
     table = {**REQUIRED_DECOMPOSITIONS, **drawn, **decompositions}
     with COMPILING:
@@ -142,7 +142,7 @@ def _compile_program(
             )
         plan = _plan(program, examples, detached=differentiate and not program.has_backward)
         if program.has_backward:
-            requiring = {i for i, value in enumerate(examples) if _requires_grad(value)}
+            requiring = {i for i, value in enumerate(examples) if requires_grad(value)}
             compiled = _training(
                 program, plan, partition, forward_compiler, backward_compiler, requiring
             )
@@ -167,7 +167,8 @@ def _plan(program: TracedProgram, examples: Sequence[Any], *, detached: bool) ->
     )
 
 
-def _requires_grad(value: Any) -> bool:
+def requires_grad(value: Any) -> bool:
+    """Return whether a value is a tensor whose gradient is recorded."""
     return isinstance(value, torch.Tensor) and value.requires_grad
 
 

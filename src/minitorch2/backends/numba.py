@@ -10,6 +10,7 @@ import torch
 
 from minitorch2 import config
 from minitorch2.autograd import aot_autograd
+from minitorch2.autograd.aot import requires_grad
 from minitorch2.backends.channels_last import aot_channels_last
 from minitorch2.backends.graph_cache import Compilers, compiled_once
 from minitorch2.errors.cautions import caution
@@ -44,7 +45,7 @@ def _say_once_that_nothing_comes_of(names: str) -> None:
 
 
 def _build(gm: GraphModule, example_inputs: list[Any], compilers: Compilers) -> Callable[..., Any]:
-    if torch.is_grad_enabled() and any(map(_requires_grad, example_inputs)):
+    if torch.is_grad_enabled() and any(map(requires_grad, example_inputs)):
         return aot_autograd(
             gm,
             example_inputs,
@@ -52,7 +53,3 @@ def _build(gm: GraphModule, example_inputs: list[Any], compilers: Compilers) -> 
             backward_compiler=compilers.backward,
         )
     return aot_channels_last(gm, example_inputs, compilers)
-
-
-def _requires_grad(value: Any) -> bool:
-    return isinstance(value, torch.Tensor) and value.requires_grad
