@@ -236,23 +236,10 @@ class SelectedVariable(OpaqueVariable):
         kinds = {element.python_type() for element in self.elements}
         return self.refuse() if len(kinds) > 1 else kinds.pop()
 
-    def refuse(self) -> NoReturn:
+    def refuse(self, *_: object, **__: object) -> NoReturn:
         unsupported("random-state", "the program needs to know what was chosen at random")
 
-    def as_constant(self) -> NoReturn:
-        self.refuse()
-
-    def as_argument(self) -> NoReturn:
-        self.refuse()
-
-    def call(self, *_: object) -> NoReturn:
-        self.refuse()
-
-    def items(self, evaluator: Evaluator) -> list[VariableTracker]:
-        return self.refuse()
-
-    def truth(self, evaluator: Evaluator) -> bool:
-        return self.refuse()
+    as_constant = as_argument = call = items = truth = refuse
 
     def reconstruct(self, residual: Residual) -> str:
         names = ", ".join(residual.name_for(element) for element in self.elements)

@@ -7,14 +7,13 @@ there, for a reason that names the kind of tensor.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 
-from minitorch2.bytecode.trackers.base import Arguments, Keywords, VariableTracker, unsupported
+from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
 from minitorch2.bytecode.trackers.get_attr import GetAttrVariable
 from minitorch2.bytecode.trackers.interfaces import Evaluator
-from minitorch2.graph.node import Argument
 
 
 def why_unmodeled(value: torch.Tensor, plain: Sequence[type]) -> tuple[str, str] | None:
@@ -41,24 +40,12 @@ class UnmodeledTensorVariable(VariableTracker):
     def python_type(self) -> type:
         return self.cls
 
-    def as_argument(self) -> Argument:
-        return unsupported(*self.reason)
+    def _refuse(self, *_: object, **__: object) -> NoReturn:
+        unsupported(*self.reason)
 
-    def truth(self, evaluator: Evaluator) -> bool:
-        return unsupported(*self.reason)
-
-    def items(self, evaluator: Evaluator) -> list[VariableTracker]:
-        return unsupported(*self.reason)
+    as_argument = truth = items = set_attribute = call_method = _refuse
 
     def get_attribute(self, evaluator: Evaluator, name: str) -> VariableTracker:
         if callable(getattr(self.cls, name, None)):
             return GetAttrVariable(self, name)
-        return unsupported(*self.reason)
-
-    def set_attribute(self, evaluator: Evaluator, name: str, value: VariableTracker) -> None:
-        unsupported(*self.reason)
-
-    def call_method(
-        self, evaluator: Evaluator, name: str, args: Arguments, kwargs: Keywords
-    ) -> VariableTracker:
-        return unsupported(*self.reason)
+        return self._refuse()
