@@ -238,7 +238,7 @@ def _capture_frame(frame: Frame, compiler: FrameCompiler) -> Attempt:
         attempt.run()
         return attempt
     except UnsupportedError as error:
-        reason, step = error, attempt.evaluator.steps
+        reason, step = error.with_traceback(None), attempt.evaluator.steps
         reason.user_line = reason.user_line or attempt.evaluator.source_line()
         starts = [*attempt.capture.side_effects.starting_steps(), *attempt.capture.levels]
         steps = (*range(step, max(step - EARLIER_TRIES, 0), -1), *starts[:EARLIER_TRIES])

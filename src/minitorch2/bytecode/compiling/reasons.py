@@ -235,11 +235,7 @@ _REASONS = (
     Reason("reconstruct", "a value that lives on cannot be rebuilt after the graph", _OUTSIDE),
     Reason("mutation", "a change that cannot be replayed after the graph", _OUTSIDE),
     # Functions
-    Reason(
-        "c-function",
-        "a function written in C, which has no bytecode to read",
-        _OUTSIDE,
-    ),
+    Reason("c-function", "a function written in C, which has no bytecode to read", _OUTSIDE),
     Reason("builtin", "a built-in function with effects, or with arguments not known", _OUTSIDE),
     Reason("call", "a call of a value that capture does not model", _OUTSIDE),
     Reason(

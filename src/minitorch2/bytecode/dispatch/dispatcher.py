@@ -35,7 +35,12 @@ from minitorch2.bytecode.trackers.observed import UninitializedError
 from minitorch2.errors import GraphBreakError, MinitorchError, RecompileError, UnsupportedError
 from minitorch2.errors.cautions import caution
 from minitorch2.foundation import profiling
-from minitorch2.foundation.compile_lock import COMPILING, HeldAsBefore, take_turn
+from minitorch2.foundation.compile_lock import (
+    COMPILING,
+    HeldAsBefore,
+    garbage_uncollected,
+    take_turn,
+)
 from minitorch2.foundation.generated_code import DISPATCHER
 from minitorch2.logs import get_logger
 from minitorch2.marks.controls import Disabled
@@ -210,7 +215,7 @@ class Dispatcher:
         turn = self.cache.turn
         with HeldAsBefore(turn), HeldAsBefore(turn):
             take_turn(turn)
-            with COMPILING, frame_hook.disabled():
+            with COMPILING, frame_hook.disabled(), garbage_uncollected():
                 return self.find(values) or isolated(lambda: self._compile(values))
 
     def _run_while_compiling(self, values: tuple[object, ...]) -> Run | None:

@@ -41,7 +41,6 @@ from minitorch2.foundation import profiling
 from minitorch2.foundation.compile_lock import (
     COMPILING,
     HeldAsBefore,
-    garbage_uncollected,
     is_held,
     let_others_compile,
 )
@@ -304,7 +303,6 @@ class Region:
                 stages.written(_stages_folder(options.stages_dir)),
                 reported(self.name_of(function)),
                 stages.phase("other"),
-                garbage_uncollected(),
             ):
                 return compile_frame(frame, self)
         except UnsupportedError as reason:

@@ -7,6 +7,7 @@ instruction (`break_points`). So nothing is ever rolled back. PyTorch 2 paper, s
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from types import CellType, CodeType, FunctionType
@@ -173,7 +174,8 @@ class FrameCapture:
         self.root = self.graph
         self.references = References(Scope(names_of(self.frame.code), self.frame.globals))
         self.sizes = Sizes(self.frame.sizes)
-        self.sizes.env.locate = lambda: self.line
+        capture = weakref.ref(self)  # sizes outlive their capture, which holds the user's tensors
+        self.sizes.env.locate = lambda: getattr(capture(), "line", None)
         active = self.frame.overrides
         stack = self.reference(mode_at)
         modes = [self.wrap(mode, FunctionModeSource(stack, i)) for i, mode in active.modes]

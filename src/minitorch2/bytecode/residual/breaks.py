@@ -151,7 +151,8 @@ class FrameEnd:
         if handler.lasti:
             evaluator.push(ConstantVariable(0))
         evaluator.push(ResidualVariable(error))
-        self.resume(evaluator.program.positions[id(handler.target)])
+        with self.residual.dropping(error):
+            self.resume(evaluator.program.positions[id(handler.target)])
         evaluator.stack = saved
 
     def resume(self, position: int, *, as_is: bool = False) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Final
 
 from minitorch2.bytecode.evaluation.handlers.calls import take_call
@@ -19,6 +20,7 @@ from minitorch2.bytecode.evaluation.handlers.operators import UNARY
 from minitorch2.bytecode.machine.instruction import Instruction
 from minitorch2.bytecode.trackers.interfaces import Evaluator, Residual
 from minitorch2.bytecode.trackers.null import NULL
+from minitorch2.bytecode.trackers.python_values.exceptions import ExceptionVariable
 from minitorch2.bytecode.trackers.residual_value import ResidualVariable
 from minitorch2.bytecode.trackers.rules import registers
 
@@ -263,11 +265,17 @@ def perform_import_from(evaluator: Evaluator, residual: Residual, instruction: I
 @performs("RAISE_VARARGS")
 def perform_raise(evaluator: Evaluator, residual: Residual, instruction: Instruction) -> None:
     """``raise exception from cause``"""
-    parts = " from ".join(pop_names(evaluator, residual, instruction.argval))
-    residual.emit(f"raise {parts}".rstrip())
+    values = evaluator.popn(instruction.argval)
+    names = [residual.operand(value) for value in values]
+    is_held = any(isinstance(v, ExceptionVariable) and v.source is None for v in values[:1])
+    leaves = is_held and instruction.handler is None
+    with residual.dropping(names[0]) if leaves else nullcontext():
+        residual.emit(f"raise {' from '.join(names)}".rstrip())
 
 
 @performs("RERAISE")
 def perform_reraise(evaluator: Evaluator, residual: Residual, instruction: Instruction) -> None:
     """``raise exception``: it keeps its traceback."""
-    residual.emit(f"raise {residual.operand(evaluator.pop())}")
+    name = residual.name_for(evaluator.pop())
+    with residual.dropping(name) if instruction.handler is None else nullcontext():
+        residual.emit(f"raise {name}")

@@ -232,6 +232,16 @@ class ResidualFunction:
         self.indent(-1)
 
     @contextmanager
+    def dropping(self, exception: str) -> Iterator[None]:
+        """Drop an exception behind a block that leaves the frame, which its traceback may hold."""
+        self.emit("try:")
+        self.indent()
+        yield
+        self.indent(-1)
+        self.emit("finally:")
+        self.emit_in_block(f"del {exception}")
+
+    @contextmanager
     def writing(self, section: list[Statement]) -> Iterator[None]:
         """Put statements that are emitted inside the block into this section."""
         saved = self._section, self._indent

@@ -4,7 +4,9 @@ Each program is text: its statements, where ``probe(refs)`` notes which objects 
 is captured, or it breaks the graph.
 """
 
+import contextlib
 import functools
+import gc
 import weakref
 from types import FunctionType
 from typing import Any
@@ -147,6 +149,22 @@ probe(r); del v; probe(r)
 z = x + 1; r = ref(z); f = functools.partial(torch.add, z); del z; probe(r); y = f(1); del f
 probe(r)
 
+refs = []
+try: raising(closing(x)[0](), refs)
+except ValueError as error: probe(*refs)
+probe(*refs)
+
+m = map(lambda t: t + 1, [z := x + 1]); r = ref(z); del z; probe(r); y = next(m); probe(r); del m
+probe(r)
+
+v = [x + 1, x + 2]; r = ref(v[0]); v.sort(key=lambda t: 0); v.reverse(); v.pop(); probe(r)
+
+m = torch.nn.Linear(3, 3); r, q = ref(m), ref(m.weight); y = m(x); del m; probe(r, q)
+y = None; probe(r, q)
+
+w = x.clone().requires_grad_(); refs = []; w.register_hook(lambda g: refs.append(ref(g)))
+(w * 2).sum().backward(); probe(*refs); w.grad = None; probe(*refs)
+
 z = x + 1; r = ref(z); m = z.sum; del z; probe(r); y = m(); del m; probe(r)
 """
 """A program a paragraph."""
@@ -178,6 +196,71 @@ def test_the_same_objects_are_alive_as_in_eager_code(text: str, breaks: bool) ->
     wanted = outcome(program)
     assert outcome(fast) == wanted
     assert outcome(fast) == wanted
+
+
+def boom(x: Any) -> None:
+    raise ValueError(3)
+
+
+UNSEEN_BOOM = minitorch2.disable(boom)
+
+
+def raises(x: Any) -> None:
+    x = x * 2
+    raise KeyError(x)
+
+
+def catches(x: Any) -> Any:
+    x = x + 1
+    try:
+        UNSEEN_BOOM(x)
+    except ValueError:
+        x = x * 2
+    return x
+
+
+def suppresses(x: Any) -> Any:
+    with contextlib.suppress(ValueError):
+        UNSEEN_BOOM(x + 1)
+    return x * 2
+
+
+def breaks(x: Any) -> Any:
+    y = x + 1
+    print(end="")
+    return y * 2
+
+
+def calls_a_module(x: Any) -> Any:
+    print(end="")
+    return torch.nn.Linear(x.shape[0], 2)(x)
+
+
+RELEASED = (raises, catches, suppresses, breaks, calls_a_module)
+
+
+@pytest.mark.parametrize("program", RELEASED, ids=lambda program: program.__name__)
+def test_each_call_releases_its_arguments_without_garbage_collection(program: Any) -> None:
+    """Cycles of the compiler, of residual code and of the frame hook held them.
+
+    The sizes of a capture that a break had cut off held them for ever.
+    """
+    fast = minitorch2.compile(program, backend="eager")
+
+    def is_released(size: int) -> bool:
+        x = torch.ones(size)
+        released = weakref.ref(x)
+        with contextlib.suppress(KeyError):
+            fast(x)
+        del x
+        return released() is None
+
+    gc.collect()
+    gc.disable()
+    try:
+        assert [is_released(size) for size in (3, 3, 4, 4, 5)] == [True] * 5
+    finally:
+        gc.enable()
 
 
 def test_frames_without_weak_references_are_captured_across_breaks() -> None:

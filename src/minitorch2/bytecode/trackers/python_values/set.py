@@ -7,12 +7,13 @@ are constants.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence, Set
-from typing import Any
+from functools import partial
+from typing import Any, Final
 
 from minitorch2.bytecode.trackers import operations
 from minitorch2.bytecode.trackers.base import VariableTracker
 from minitorch2.bytecode.trackers.interfaces import Evaluator, Residual
-from minitorch2.bytecode.trackers.modeled import ComparedVariable
+from minitorch2.bytecode.trackers.modeled import ComparedVariable, Model
 from minitorch2.bytecode.trackers.observed import ObservedError, raise_observed
 from minitorch2.bytecode.trackers.python_values.constant import (
     NOT_IMPLEMENTED,
@@ -25,6 +26,12 @@ from minitorch2.bytecode.trackers.python_values.identity import key_among
 from minitorch2.bytecode.trackers.python_values.iterator import GuardedIterator
 
 Members = dict[Hashable, VariableTracker]
+_OPERATORS: Final = {
+    "__or__": "union", "__and__": "intersection", "__sub__": "difference",
+    "__xor__": "symmetric_difference", "__ior__": "update", "__iand__": "intersection_update",
+    "__isub__": "difference_update", "__ixor__": "symmetric_difference_update",
+}  # fmt: skip
+"""Operators and the methods that do the same; an operator takes sets alone."""
 
 
 class SetVariable(ComparedVariable):
@@ -200,37 +207,17 @@ class SetVariable(ComparedVariable):
     def py_symmetric_difference_update(self, evaluator: Evaluator, other: VariableTracker) -> None:
         self._become(evaluator, self.py_symmetric_difference(evaluator, other))
 
-    def _in_place(self, evaluator: Evaluator, other: VariableTracker, name: str) -> VariableTracker:
-        if self.cls is not set or not _is_set(other):
-            return NOT_IMPLEMENTED
-        self.call_method(evaluator, name, [other], {})
-        return self
+    def model(self, name: str) -> Model | None:
+        method = _OPERATORS.get(name)
+        return partial(self._operate, method=method) if method else super().model(name)
 
-    def py___ior__(self, evaluator: Evaluator, other: VariableTracker) -> VariableTracker:
-        return self._in_place(evaluator, other, "update")
-
-    def py___iand__(self, evaluator: Evaluator, other: VariableTracker) -> VariableTracker:
-        return self._in_place(evaluator, other, "intersection_update")
-
-    def py___isub__(self, evaluator: Evaluator, other: VariableTracker) -> VariableTracker:
-        return self._in_place(evaluator, other, "difference_update")
-
-    def py___ixor__(self, evaluator: Evaluator, other: VariableTracker) -> VariableTracker:
-        return self._in_place(evaluator, other, "symmetric_difference_update")
-
-    def py___or__(self, evaluator: Evaluator, other: VariableTracker) -> VariableTracker:
-        return self.py_union(evaluator, other) if _is_set(other) else NOT_IMPLEMENTED
-
-    def py___and__(self, evaluator: Evaluator, other: VariableTracker) -> VariableTracker:
-        return self.py_intersection(evaluator, other) if _is_set(other) else NOT_IMPLEMENTED
-
-    def py___sub__(self, evaluator: Evaluator, other: VariableTracker) -> VariableTracker:
-        return self.py_difference(evaluator, other) if _is_set(other) else NOT_IMPLEMENTED
-
-    def py___xor__(self, evaluator: Evaluator, other: VariableTracker) -> VariableTracker:
+    def _operate(
+        self, evaluator: Evaluator, other: VariableTracker, method: str
+    ) -> VariableTracker:
         if not _is_set(other):
             return NOT_IMPLEMENTED
-        return self.py_symmetric_difference(evaluator, other)
+        result = self.call_method(evaluator, method, [other], {})
+        return self if method.endswith("update") else result
 
     def compare(self, evaluator: Evaluator, other: VariableTracker, symbol: str) -> VariableTracker:
         if isinstance(other, DictViewVariable) and other.view != "values":
