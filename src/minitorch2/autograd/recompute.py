@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable
 from typing import Any, Final
 
 import sympy
@@ -101,7 +101,7 @@ def stored_anyway(forward: Iterable[Node]) -> set[Node]:
         calls[node] = before + _is_library_call(node)
     stored = set()
     for node in calls:
-        readers = [user for user in _readers(node) if user in calls]
+        readers = [user for user in node.readers(_is_view) if user in calls]
         after = {calls[user] > calls[node] for user in readers}
         is_pointwise = is_recomputable(node) and node.target is not operator.getitem
         if not is_pointwise or len(after) == 2 or any(map(_is_library_call, readers)):
@@ -118,16 +118,7 @@ def is_written_again(node: Node, backward: Collection[Node]) -> bool:
     value = node.meta.get("val")
     if not isinstance(value, torch.Tensor) or value.device.type == "cpu" or _is_view(node):
         return False
-    return any(user in backward and _is_library_call(user) for user in _readers(node))
-
-
-def _readers(node: Node) -> Iterator[Node]:
-    """Yield the nodes that compute with a value, or with a view of it."""
-    for user in node.users:
-        if _is_view(user):
-            yield from _readers(user)
-        else:
-            yield user
+    return any(user in backward and _is_library_call(user) for user in node.readers(_is_view))
 
 
 def _is_library_call(node: Node) -> bool:

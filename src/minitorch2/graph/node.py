@@ -125,6 +125,11 @@ class Node:
         """The distinct nodes this one reads, in order of first appearance."""
         return list(dict.fromkeys(nodes_in((self._args, self._kwargs))))
 
+    def readers(self, passes: Callable[[Node], bool]) -> Iterator[Node]:
+        """Yield the users; in place of one that only passes the value on, its own readers."""
+        for user in self.users:
+            yield from user.readers(passes) if passes(user) else (user,)
+
     def update_args(self, args: tuple[Argument, ...], kwargs: Mapping[str, Argument]) -> None:
         """Replace the arguments and keep ``users`` of old and new inputs exact."""
         for node in self.all_input_nodes:

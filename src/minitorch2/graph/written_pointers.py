@@ -22,6 +22,8 @@ _LOADS: Final = ("load", "program_id", "num_programs")
 _STORES: Final = ("store", "store_tensor_descriptor", "atomic_")
 _OPAQUE: Final = ("inline_asm_elementwise", "extern_elementwise")
 """Calls that may do anything with a pointer."""
+_WITHOUT_WRITES: Final = ("triton", "builtins", "")
+"""Packages of functions that pass pointers on, and write through none that is not a store."""
 
 
 @cache
@@ -95,7 +97,7 @@ class _Flow:
         inner = getattr(callee, "fn", None)
         if not isinstance(inner, FunctionType):
             package = getattr(callee, "__module__", "").partition(".")[0]
-            yield from self.of(call) if package not in ("triton", "builtins", "") else ()
+            yield from self.of(call) if package not in _WITHOUT_WRITES else ()
             return
         written, parameters = written_pointers(inner), list(inspect.signature(inner).parameters)
         named = [(k.arg, k.value) for k in call.keywords]

@@ -52,11 +52,7 @@ def readers_of(node: Node) -> Iterator[Node]:
 
     A conversion to a wider dtype does not count, but its readers do: the narrow value is stored.
     """
-    for user in node.users:
-        if _widens(user):
-            yield from readers_of(user)
-        else:
-            yield user
+    return node.readers(_widens)
 
 
 def _widens(node: Node) -> bool:

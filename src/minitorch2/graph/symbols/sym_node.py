@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterable
+from functools import partialmethod
 from typing import TYPE_CHECKING, Any, Final
 
 import sympy
@@ -70,14 +71,12 @@ class SymNode:
 
     # What it is ----------------------------------------------------------------------------------
 
-    def is_int(self) -> bool:
-        return self.pytype is int
+    def _is(self, pytype: type) -> bool:
+        return self.pytype is pytype
 
-    def is_float(self) -> bool:
-        return self.pytype is float
-
-    def is_bool(self) -> bool:
-        return self.pytype is bool
+    is_int = partialmethod(_is, int)
+    is_float = partialmethod(_is, float)
+    is_bool = partialmethod(_is, bool)
 
     def is_constant(self) -> bool:
         return False
@@ -95,14 +94,12 @@ class SymNode:
     def constant_int(self) -> None:
         return None
 
-    def maybe_as_int(self) -> int | None:
-        return self.expr if type(self.expr) is int else None
+    def _known(self, pytype: type) -> Any:
+        return self.expr if type(self.expr) is pytype else None
 
-    def maybe_as_float(self) -> float | None:
-        return self.expr if type(self.expr) is float else None
-
-    def maybe_as_bool(self) -> bool | None:
-        return self.expr if type(self.expr) is bool else None
+    maybe_as_int = partialmethod(_known, int)
+    maybe_as_float = partialmethod(_known, float)
+    maybe_as_bool = partialmethod(_known, bool)
 
     def has_hint(self) -> bool:
         return self.pytype is bool or self.shape_env.has_hint(self.expr)
@@ -120,11 +117,8 @@ class SymNode:
     def clone(self) -> SymNode:
         return self
 
-    def wrap_int(self, value: int) -> SymNode:
-        return self.make(value, int)
-
-    def wrap_float(self, value: float) -> SymNode:
-        return self.make(value, float)
+    wrap_int = partialmethod(make, pytype=int)
+    wrap_float = partialmethod(make, pytype=float)
 
     def wrap_bool(self, value: bool) -> SymNode:
         return self.make(value, bool)
@@ -149,18 +143,6 @@ class SymNode:
     def sym_float(self) -> SymNode:
         return self if self.pytype is float else self._converted(ToFloat, float)
 
-    def sym_int(self) -> SymNode:
-        return self._converted(Truncated, int)
-
-    def trunc(self) -> SymNode:
-        return self._converted(Truncated, int)
-
-    def floor(self) -> SymNode:
-        return self._converted(RoundedDown, int)
-
-    def ceil(self) -> SymNode:
-        return self._converted(RoundedUp, int)
-
     def sym_sqrt(self) -> SymNode:
         return self.make(SquareRoot(self.expr), float)
 
@@ -168,6 +150,10 @@ class SymNode:
         if self.pytype is int and pytype is int:
             return self
         return self.make(function(self.expr), pytype)
+
+    sym_int = trunc = partialmethod(_converted, Truncated, int)
+    floor = partialmethod(_converted, RoundedDown, int)
+    ceil = partialmethod(_converted, RoundedUp, int)
 
     def sym_sum(self, terms: Iterable[Any]) -> SymNode:
         total = self.make(0, int)
@@ -268,11 +254,10 @@ class SymNode:
             return self.expr  # type: ignore[no-any-return]
         return compare("!=", self.expr, 0)
 
-    def guard_bool(self, file: str, line: int) -> bool:
+    def bool_(self, file: str = "", line: int = 0) -> bool:
         return self.shape_env.evaluate(self.condition())
 
-    def bool_(self) -> bool:
-        return self.shape_env.evaluate(self.condition())
+    guard_bool = guard_size_oblivious = bool_
 
     def guard_or_false(self, file: str, line: int) -> bool:
         return self.or_default(False)
@@ -287,20 +272,16 @@ class SymNode:
             return self.shape_env.evaluate(condition)
         return default
 
-    def guard_size_oblivious(self, file: str, line: int) -> bool:
-        return self.bool_()
-
     def expect_true(self, file: str = "", line: int = 0) -> bool:
         return self.shape_env.expect(self.condition())
 
     def expect_size(self, file: str, line: int) -> bool:
         return self.shape_env.expect(compare(">=", self.expr, 0))
 
-    def guard_int(self, file: str, line: int) -> int:
+    def int_(self, file: str = "", line: int = 0) -> int:
         return self.shape_env.specialize(self.expr)  # type: ignore[no-any-return]
 
-    def int_(self) -> int:
-        return self.shape_env.specialize(self.expr)  # type: ignore[no-any-return]
+    guard_int = int_
 
     def guard_float(self, file: str, line: int) -> float:
         return float(self.shape_env.specialize(self.expr))

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from time import perf_counter
-from typing import Any
+from typing import Any, Final
 
 from minitorch2 import cache as disk
 from minitorch2 import config, stages
@@ -48,6 +48,10 @@ class KernelSource:
         text = re.sub(r"^ *#.*\n", "", self.text, flags=re.MULTILINE).strip()
         return text.replace(f"def {self.name}(", "def kernel(", 1)
 
+    def key(self) -> str:
+        """Return a text that is equal for kernels with the same code, types and grain."""
+        return repr((self.code(), self.pointers, self.sizes, self.grain, self.inner))
+
     def work(self, n: int, words: Sequence[int]) -> int:
         """Return the number of threads worth starting for `n` iterations with these arguments."""
         place = None if self.inner is None else len(self.pointers) + self.inner
@@ -79,15 +83,17 @@ _BEGUN: dict[str, Callable[[], bytes]] = {}
 
 def load_kernel(source: KernelSource) -> Callable[..., None]:
     """`kernel(n, tensor..., size...)`: does iterations 0 <= i < n; a tensor may be an address."""
-    compiler = config.current().cpu_compiler
-    if compiler == "python":
-        filename = f"<minitorch2 kernel {source.name} {kernel_key(source).digest[:16]}>"
-        return step_kernel(source.name, source.text, source.pointers, filename)
-    if compiler == "numba":
-        with stages.phase("kernel_compile"):
-            return _jit(source)
     with stages.phase("kernel_compile"):
-        entry = _entry(source)
+        return LOADERS[config.current().cpu_compiler](source)
+
+
+def _step(source: KernelSource) -> PythonLauncher:
+    filename = f"<minitorch2 kernel {source.name} {kernel_key(source).digest[:16]}>"
+    return step_kernel(source.name, source.text, source.pointers, filename)
+
+
+def _load(source: KernelSource) -> Callable[..., None]:
+    entry = _entry(source)
     arguments = len(source.pointers) + source.sizes
     inner = None if source.inner is None else len(source.pointers) + source.inner
     return make_launcher(
@@ -113,7 +119,7 @@ def begin_kernel(source: KernelSource) -> None:
         BackendError: the front end refuses it.
     """
     key = kernel_key(source)
-    is_own = config.current().cpu_compiler == "minitorch2"
+    is_own = LOADERS[config.current().cpu_compiler] is _load
     if is_own and key.digest not in _ENTRIES and key.digest not in _BEGUN:
         with stages.phase("kernel_compile"):
             _BEGUN[key.digest] = _begin(source, key)
@@ -121,8 +127,7 @@ def begin_kernel(source: KernelSource) -> None:
 
 def _jit(source: KernelSource) -> PythonLauncher:
     """Return a kernel that Numba compiles; equal kernels of this process share it."""
-    code = source.code(), source.pointers, source.sizes, source.grain, source.inner
-    key = (*code, config.current().threads)
+    key = source.key(), config.current().threads
     if key not in _JITTED:
         # Deferred: it imports Numba, which no other compiler of kernels needs at run time.
         jit = import_module("minitorch2.native.kernels.jit")
@@ -218,6 +223,12 @@ def _link(source: KernelSource, symbol: str) -> Any:
 
 def _symbol(key: disk.Key) -> str:
     return f"kernel_{key.digest}"
+
+
+LOADERS: Final[dict[str, Callable[[KernelSource], Callable[..., None]]]] = {
+    "minitorch2": _load, "numba": _jit, "python": _step,
+}  # fmt: skip
+"""What makes a kernel of its text, by the option `cpu_compiler`."""
 
 
 def _refused(source: KernelSource, symbol: str, error: Exception) -> BackendError:

@@ -15,36 +15,26 @@ def encode_directed_jump(encoder: Encoder, instruction: Instruction) -> None:
     encoder.emit_jump(opname, instruction.target)
 
 
-DECODE = {
+DECODE = rules.DECODE | {
     "LOAD_GLOBAL": rules.decode_load_global_null_first,
-    "BINARY_OP": rules.decode_binary_op,
     "COMPARE_OP": rules.compare_op(shift=0),
-    "IS_OP": rules.decode_invertible,
-    "CONTAINS_OP": rules.decode_invertible,
     "KW_NAMES": rules.decode_keyword_names,
     "PRECALL": rules.drop,
-    "CALL": rules.decode_call,
-    "UNPACK_EX": rules.decode_unpack_ex,
     "FORMAT_VALUE": rules.decode_format_value,
-    "MAKE_FUNCTION": rules.decode_make_function,
-    "JUMP_FORWARD": rules.jump("JUMP"),
-    "JUMP_BACKWARD": rules.jump("JUMP"),
-    "JUMP_BACKWARD_NO_INTERRUPT": rules.jump("JUMP_NO_INTERRUPT"),
 }
 for condition in rules.CONDITIONS:
     for direction in ("FORWARD", "BACKWARD"):
         DECODE[f"POP_JUMP_{direction}_IF_{condition}"] = rules.jump(f"POP_JUMP_IF_{condition}")
 
-ENCODE = {
-    "LOAD_GLOBAL": rules.encode_load_global,
-    "BINARY_OP": rules.encode_binary_op,
-    "COMPARE_OP": rules.encode_compare_op(shift=0),
-    "CALL": rules.encode_call("PRECALL", "CALL"),
-    "UNPACK_EX": rules.encode_unpack_ex,
-    "FORMAT_VALUE": rules.encode_format_value,
-    "MAKE_FUNCTION": rules.encode_make_function,
-    "JUMP": rules.encode_jump,
-    "JUMP_NO_INTERRUPT": rules.encode_jump_no_interrupt,
-} | {f"POP_JUMP_IF_{condition}": encode_directed_jump for condition in rules.CONDITIONS}
+ENCODE = (
+    rules.ENCODE
+    | {
+        "COMPARE_OP": rules.encode_compare_op(shift=0),
+        "CALL": rules.encode_call("PRECALL", "CALL"),
+        "FORMAT_VALUE": rules.encode_format_value,
+        "MAKE_FUNCTION": rules.encode_make_function,
+    }
+    | {f"POP_JUMP_IF_{condition}": encode_directed_jump for condition in rules.CONDITIONS}
+)
 
 VERSION = BytecodeVersion(decode=DECODE, encode=ENCODE, loop_exit=())

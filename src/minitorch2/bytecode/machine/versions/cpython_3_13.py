@@ -82,63 +82,35 @@ def encode_unary_not(encoder: Encoder, instruction: Instruction) -> None:
     encoder.emit("UNARY_NOT")
 
 
-DECODE = {
+DECODE = rules.DECODE_SINCE_3_12 | {
     "LOAD_FAST": decode_load_fast,
     "LOAD_FAST_CHECK": decode_load_fast,
     "LOAD_FAST_LOAD_FAST": rules.local_pair("LOAD_FAST", "LOAD_FAST"),
     "STORE_FAST_LOAD_FAST": rules.local_pair("STORE_FAST", "LOAD_FAST"),
     "STORE_FAST_STORE_FAST": rules.local_pair("STORE_FAST", "STORE_FAST"),
     "LOAD_GLOBAL": rules.decode_load_global_null_last,
-    "LOAD_ATTR": rules.decode_load_attr,
-    "LOAD_SUPER_ATTR": rules.decode_load_super_attr,
-    "BINARY_OP": rules.decode_binary_op,
     "COMPARE_OP": rules.compare_op(shift=5),
-    "IS_OP": rules.decode_invertible,
-    "CONTAINS_OP": rules.decode_invertible,
     "TO_BOOL": rules.drop,
-    "CALL": rules.decode_call,
     "CALL_KW": rules.decode_call_kw,
-    "CALL_INTRINSIC_1": rules.decode_intrinsic,
-    "CALL_INTRINSIC_2": rules.decode_intrinsic,
-    "RETURN_CONST": rules.decode_return_const,
-    "UNPACK_EX": rules.decode_unpack_ex,
     "CONVERT_VALUE": decode_convert_value,
     "FORMAT_SIMPLE": decode_format,
     "FORMAT_WITH_SPEC": decode_format,
-    "MAKE_FUNCTION": rules.decode_make_function,
     "SET_FUNCTION_ATTRIBUTE": decode_function_attribute,
-    "JUMP_FORWARD": rules.jump("JUMP"),
-    "JUMP_BACKWARD": rules.jump("JUMP"),
-    "JUMP_BACKWARD_NO_INTERRUPT": rules.jump("JUMP_NO_INTERRUPT"),
     "END_FOR": rules.drop_with_next,
 }
 
-ENCODE = {
-    "LOAD_FAST": rules.encode_load_fast,
+ENCODE = rules.ENCODE_SINCE_3_12 | {
     "LOAD_CLOSURE": encode_load_closure,
-    "LOAD_GLOBAL": rules.encode_load_global,
-    "LOAD_ATTR": rules.encode_load_attr,
-    "LOAD_METHOD": rules.encode_load_attr,
-    "LOAD_SUPER_ATTR": rules.encode_load_super_attr,
-    "LOAD_SUPER_METHOD": rules.encode_load_super_attr,
-    "BINARY_OP": rules.encode_binary_op,
     "COMPARE_OP": rules.encode_compare_op(shift=5),
     "UNARY_NOT": encode_unary_not,
     "CALL": rules.encode_call_with_names_on_stack,
-    "CALL_INTRINSIC_1": rules.encode_intrinsic,
-    "CALL_INTRINSIC_2": rules.encode_intrinsic,
-    "UNPACK_EX": rules.encode_unpack_ex,
     "CONVERT_VALUE": encode_convert_value,
     "FORMAT_VALUE": encode_format_value,
     "MAKE_FUNCTION": encode_make_function,
-    "JUMP": rules.encode_jump,
-    "JUMP_NO_INTERRUPT": rules.encode_jump_no_interrupt,
-    "FOR_ITER": rules.encode_for_iter_to_loop_exit,
     "POP_JUMP_IF_TRUE": rules.encode_truth_jump,
     "POP_JUMP_IF_FALSE": rules.encode_truth_jump,
     "POP_JUMP_IF_NONE": rules.encode_forward_jump,
     "POP_JUMP_IF_NOT_NONE": rules.encode_forward_jump,
 }
-ENCODE |= dict.fromkeys(rules.INTRINSICS_OF_OPCODES, rules.encode_opcode_as_intrinsic)
 
 VERSION = BytecodeVersion(decode=DECODE, encode=ENCODE, loop_exit=("END_FOR", "POP_TOP"))

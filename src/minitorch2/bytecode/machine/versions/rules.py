@@ -304,3 +304,46 @@ def encode_opcode_as_intrinsic(encoder: Encoder, instruction: Instruction) -> No
     name = INTRINSICS_OF_OPCODES[instruction.opname]
     opname = next(opname for opname, names in INTRINSICS.items() if name in names)
     encoder.emit(opname, INTRINSICS[opname].index(name))
+
+
+# What versions share ------------------------------------------------------------------------------
+
+DECODE: dict[str, DecodeRule] = {
+    "BINARY_OP": decode_binary_op,
+    "IS_OP": decode_invertible,
+    "CONTAINS_OP": decode_invertible,
+    "CALL": decode_call,
+    "UNPACK_EX": decode_unpack_ex,
+    "MAKE_FUNCTION": decode_make_function,
+    "JUMP_FORWARD": jump("JUMP"),
+    "JUMP_BACKWARD": jump("JUMP"),
+    "JUMP_BACKWARD_NO_INTERRUPT": jump("JUMP_NO_INTERRUPT"),
+}
+DECODE_SINCE_3_12: dict[str, DecodeRule] = DECODE | {
+    "LOAD_ATTR": decode_load_attr,
+    "LOAD_SUPER_ATTR": decode_load_super_attr,
+    "CALL_INTRINSIC_1": decode_intrinsic,
+    "CALL_INTRINSIC_2": decode_intrinsic,
+    "RETURN_CONST": decode_return_const,
+}
+ENCODE: dict[str, EncodeRule] = {
+    "LOAD_GLOBAL": encode_load_global,
+    "BINARY_OP": encode_binary_op,
+    "UNPACK_EX": encode_unpack_ex,
+    "JUMP": encode_jump,
+    "JUMP_NO_INTERRUPT": encode_jump_no_interrupt,
+}
+ENCODE_SINCE_3_12: dict[str, EncodeRule] = (
+    ENCODE
+    | dict.fromkeys(INTRINSICS_OF_OPCODES, encode_opcode_as_intrinsic)
+    | {
+        "LOAD_FAST": encode_load_fast,
+        "LOAD_ATTR": encode_load_attr,
+        "LOAD_METHOD": encode_load_attr,
+        "LOAD_SUPER_ATTR": encode_load_super_attr,
+        "LOAD_SUPER_METHOD": encode_load_super_attr,
+        "CALL_INTRINSIC_1": encode_intrinsic,
+        "CALL_INTRINSIC_2": encode_intrinsic,
+        "FOR_ITER": encode_for_iter_to_loop_exit,
+    }
+)
