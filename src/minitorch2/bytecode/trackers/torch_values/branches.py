@@ -1,6 +1,6 @@
 """Branches on what a module counts in a tensor: ``if self.updates == 0``.
 
-Such a number belongs to the model and changes seldom. So a guard computes the truth again from the
+The number belongs to the model and changes seldom. So a guard computes the truth again from the
 buffers, in front of the graph, which serves one side of the branch.
 """
 

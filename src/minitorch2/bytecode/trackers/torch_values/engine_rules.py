@@ -158,8 +158,8 @@ def _find_gradients(
 ) -> list[VariableTracker]:
     """Return the gradient of each tensor that is wanted, behind its hooks.
 
-    A hook that is no graph runs here. Where it changes a gradient on the way, the engine runs once
-    more for what comes behind, and finds the changed gradient in that place.
+    A hook that is not a graph runs here. If it changes a gradient on the way, the engine runs once
+    more for the tensors behind it, and finds the changed gradient in that place.
 
     Args:
         arrive: is called for each gradient, in the order in which the engine finds them.

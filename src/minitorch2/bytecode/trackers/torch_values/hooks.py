@@ -8,7 +8,7 @@ hook that is a graph becomes a node, which sets it on the tensor that the graph 
 It reads variables when it runs, which is later. So it is evaluated once more at the end, and must
 give the same graph.
 
-Another hook is called where captured code runs the engine. Where it does not, Python sets the hook.
+Another hook is called where captured code runs the engine. Without that call, Python sets the hook.
 The gradient comes from all computations that read the tensor, and a compiled graph hands on the
 gradients of its inputs only. So the graph ends where the tensor is made, and the computations that
 read it belong to the next graph::
@@ -68,7 +68,7 @@ class HistoryEscapesError(Exception):
 
 
 class HooksRunInsideError(Exception):
-    """A hook is no graph, or changes a gradient; its argument says how to take hooks instead."""
+    """A hook is not a graph, or changes a gradient; its argument says how to take hooks instead."""
 
 
 class AskedLaterError(Exception):
