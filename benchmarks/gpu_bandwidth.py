@@ -268,7 +268,7 @@ def overhead() -> None:
     launcher = load_triton_kernel(first.source.name, first.source.text)
     kernel = kernel_of(first.source.name, first.source.text)
     arguments = made.arguments(first)
-    tensors = [made.memory[name] for name in first.pointers]
+    tensors = [made.memory[name] for name in first.buffers]
     jit = kernel.function[(1,)]
     compiled = torch.compile(lambda x: x + 1)
     for name, function in {

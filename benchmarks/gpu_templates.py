@@ -22,10 +22,11 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from minitorch2 import config
-from minitorch2.codegen.compile_graph import compile_lowered
+from minitorch2.codegen.compile_graph import GraphCompiler
 from minitorch2.codegen.triton import CAPABILITIES, autotune
-from minitorch2.codegen.triton.autotune import Trials, buffers_by_name, describe
+from minitorch2.codegen.triton.autotune import Trials, describe
 from minitorch2.codegen.triton.sites import Site, find_sites
+from minitorch2.codegen.triton.target import TRITON
 from minitorch2.codegen.triton.template import TemplateNode
 from minitorch2.codegen.triton.trial import Trial
 from minitorch2.loopir.lower_graph import lower_graph
@@ -143,7 +144,7 @@ class Prepared:
         self.gm = record(case.program, *self.inputs)
         lowered = lower_graph(self.gm)
         (site,) = find_sites(schedule(lowered, CAPABILITIES), lowered.output_names)
-        self.trial = Trial(site, buffers_by_name(lowered), {}, DEVICE)
+        self.trial = Trial(site, lowered.by_name(), {}, DEVICE)
         self.trial.start()
 
     def measure(self, verbose: bool) -> Result:
@@ -163,7 +164,7 @@ class Prepared:
             config.patch(max_autotune=True),
             mock.patch.object(autotune, "choose_by_measuring", _same_way(best)),
         ):
-            call = compile_lowered(lower_graph(self.gm), target="triton")
+            call = GraphCompiler(TRITON).compile(lower_graph(self.gm)).call
         (got,) = call(call_inputs(self.gm, *self.inputs))
         with torch.backends.cudnn.flags(enabled=True, allow_tf32=False):
             exact = [t.float() if t.is_floating_point() else t for t in self.inputs]

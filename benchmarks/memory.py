@@ -68,7 +68,7 @@ def compilers(peer: bool) -> dict[str, Compiler]:
 
 
 def _uncut(gm: GraphModule, example_inputs: list[Any]) -> Callable[..., Any]:
-    compiler = partial(compile_graph, target="numba")
+    compiler = compile_graph
     return aot_autograd(gm, example_inputs, forward_compiler=compiler, partition=default_partition)
 
 

@@ -29,6 +29,7 @@ from minitorch2.bytecode.frames import signature
 from minitorch2.bytecode.machine.liveness import READS_FRAME
 from minitorch2.codegen import wrapper
 from minitorch2.codegen.compile_graph import compile_graph
+from minitorch2.codegen.numba.target import NUMBA
 from minitorch2.graph import Graph, GraphModule, graph_hash, map_nodes
 from minitorch2.graph.node import Node
 from minitorch2.graph.symbols.expression import SYMBOL_NAME
@@ -334,7 +335,7 @@ def test_graphs(program: RandomProgram, data: st.DataObject) -> None:
     chosen = data.draw(st.lists(st.sampled_from(vocabulary()), min_size=count, max_size=count))
     other = GraphModule(renamed(module.graph, chosen), module.attributes)
     assert graph_hash(module) == graph_hash(other)
-    keys = [key_of_graph(each, call_inputs(each, *inputs), "numba") for each in (module, other)]
+    keys = [key_of_graph(each, call_inputs(each, *inputs), NUMBA) for each in (module, other)]
     assert keys[0].digest == keys[1].digest
     wanted, texts = [], []
     for each in (module, other):

@@ -6,11 +6,12 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from minitorch2.codegen.compile_graph import compile_graph, compile_lowered, numba_capabilities
+from minitorch2.codegen.compile_graph import GraphCompiler, compile_graph
 from minitorch2.codegen.numba.kernel import print_kernel
+from minitorch2.codegen.numba.target import NUMBA
 from minitorch2.loopir.interpret import interpret
 from minitorch2.loopir.schedule import Capabilities
-from minitorch2.loopir.scheduler import dtypes_of, schedule
+from minitorch2.loopir.scheduler import schedule
 from minitorch2.native.kernels import runtime
 from minitorch2.native.llvm import emission, machine_code
 from minitorch2.native.llvm.emission import Emission
@@ -18,7 +19,7 @@ from minitorch2.testing.loop_bodies import LoopGraph, loop_graphs
 from tests.unit.codegen.aten_graph import record
 
 FUSIONS = [
-    numba_capabilities(),
+    NUMBA.capabilities(),
     Capabilities(fuses_reduction_broadcast_reduction=False, fuses_horizontally=False),
     Capabilities(max_fusion_size=1),  # all results are in memory, which is reused
     Capabilities(max_fusion_size=1, joins=256),  # kernels share launches wherever they may
@@ -37,7 +38,7 @@ def assert_same(results, expected):
 @given(loop_graphs(), st.sampled_from(FUSIONS))
 def test_kernels_agree_with_the_interpreter(example: LoopGraph, capabilities):
     expected = interpret(example.graph, example.inputs)
-    results = compile_lowered(example.graph, capabilities)(list(example.inputs))
+    results = GraphCompiler(NUMBA, capabilities).compile(example.graph).call(list(example.inputs))
     assert_same(results, expected)
 
 
@@ -54,8 +55,9 @@ def test_threads_emit_what_one_thread_does(examples: list[LoopGraph]):
 
 
 def sources_of(graph):
-    plan, dtypes = schedule(graph, numba_capabilities()), dtypes_of(graph)
-    return [print_kernel(node, plan, dtypes, i).source for i, node in enumerate(plan.kernels())]
+    plan, buffers = schedule(graph, NUMBA.capabilities()), graph.by_name()
+    kernels = enumerate(plan.kernels())
+    return [print_kernel(node, plan, buffers, f"kernel_{i}").source for i, node in kernels]
 
 
 SMOOTH = ("exp", "expm1", "log1p", "log", "sin", "cos", "tanh", "sigmoid", "erf", "atan")

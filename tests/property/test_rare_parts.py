@@ -22,7 +22,7 @@ from torch import nn
 
 import minitorch2
 from minitorch2 import config, stages
-from minitorch2.codegen.compile_graph import numba_capabilities
+from minitorch2.codegen.numba.target import NUMBA
 from minitorch2.graph.node import Node
 from minitorch2.graph.symbols import sym_node
 from minitorch2.graph.symbols.expression import expr_of
@@ -224,7 +224,7 @@ def test_few_pairs_of_kernels_are_examined(family: str, count: int) -> None:
         stages.collect(texts=False) as log,
         mock.patch.object(fusion_region, "match_order", asked),
     ):
-        Scheduler(lowered, numba_capabilities()).run()
+        Scheduler(lowered, NUMBA.capabilities()).run()
     assert log.counts["fusion_pairs"] <= 25 * count
     asked.assert_not_called()  # more bodies than fit are no matter of loops
 

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from minitorch2 import config, stages
 from minitorch2.codegen.compile_graph import compile_graph
 from minitorch2.codegen.triton import autotune
+from minitorch2.codegen.triton.target import TRITON
 from minitorch2.codegen.triton.template import TemplateNode, Tile
 from tests.unit.codegen.aten_graph import call_inputs, record
 from tests.unit.codegen.triton.run_lowered import to_device
@@ -37,7 +38,7 @@ def check(program: Callable[..., Any], tile: Tile, *inputs: torch.Tensor) -> Non
 
     forced = mock.patch.object(autotune, "choose_by_measuring", choose)
     with forced, config.patch(max_autotune=True), stages.collect() as log:
-        call = compile_graph(gm, (), target="triton")
+        call = compile_graph(gm, (), target=TRITON)
     (got,), (expected,) = call(call_inputs(gm, *moved)), program(*moved)
     torch.testing.assert_close(got, expected, rtol=1e-4, atol=1e-4)
     assert [log.texts("wrapper.py")[0].count(f"@{kind}") for kind in KINDS] == [1, 0]

@@ -12,8 +12,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from minitorch2 import config
-from minitorch2.codegen import compile_graph as compiler
-from minitorch2.codegen.compile_graph import numba_capabilities, print_module
+from minitorch2.codegen.compile_graph import print_module
+from minitorch2.codegen.numba import target
+from minitorch2.codegen.numba.target import NUMBA
 from minitorch2.loopir.lower_graph import lower_graph
 from minitorch2.loopir.scheduler import schedule
 from tests.unit.codegen.aten_graph import record
@@ -68,6 +69,6 @@ def chains(draw: st.DrawFn) -> Callable[..., tuple[Any, ...]]:
 def test_memory(program: Callable[..., Any], dynamic: bool, arenas: bool) -> None:
     inputs = torch.randn(2, SIDE, SIDE).unbind()
     graph = record(program, *inputs, dynamic=dynamic)
-    with mock.patch.object(compiler, "begin_kernel"), config.patch(verify=True, arenas=arenas):
+    with mock.patch.object(target, "begin_kernel"), config.patch(verify=True, arenas=arenas):
         lowered = lower_graph(graph)
-        print_module(lowered, schedule(lowered, numba_capabilities()))
+        print_module(lowered, schedule(lowered, NUMBA.capabilities()), NUMBA)

@@ -318,3 +318,75 @@ def test_each_module_of_private_names_has_a_row_in_the_table():
 
 def test_what_is_needed_of_other_projects_is_there():
     assert {row.thing: row.missing() for row in TABLE if row.needed and row.missing()} == {}
+
+
+TARGETS = ("numba", "triton")
+"""The folders of `codegen` whose names no other code compares: a target has methods for that."""
+
+
+def is_of_a_target(path: Path) -> bool:
+    return path.relative_to(SOURCE).parts[:2] in [("codegen", target) for target in TARGETS]
+
+
+def compared_constants(tree: ast.AST) -> set[object]:
+    """The constants that comparisons and `match` statements of a file name, alone or in a tuple."""
+    tests = [n for n in ast.walk(tree) if isinstance(n, ast.Compare | ast.MatchValue)]
+    inside = (each for test in tests for each in ast.walk(test))
+    return {each.value for each in inside if isinstance(each, ast.Constant)}
+
+
+def test_nothing_outside_of_a_target_compares_its_name():
+    outside = {path: tree for path, tree in TREES.items() if not is_of_a_target(path)}
+    named = {name(path): compared_constants(tree) & {*TARGETS} for path, tree in outside.items()}
+    assert not {file: found for file, found in named.items() if found}
+
+
+def test_comparisons_of_a_targets_name_are_found_however_they_are_written():
+    for text in (
+        'a == "numba"', 'x.target in ("triton",)', 'match a:\n case "numba": pass',
+        'b if "triton" != a else c',
+    ):  # fmt: skip
+        assert compared_constants(ast.parse(text)) & {*TARGETS}, text
+    assert not compared_constants(ast.parse('table["numba"], f("triton")'))
+
+
+TEXTS = ("text", "lines", "code", "definition", "definitions")
+READERS = ("startswith", "endswith", "find", "count", "index", "match", "search", "findall")
+
+
+def is_text(node: ast.expr) -> bool:
+    """Whether an expression is the text of a kernel or a wrapper, by the name of its attribute."""
+    return isinstance(node, ast.Attribute) and node.attr in TEXTS
+
+
+def readings(tree: ast.AST) -> list[str]:
+    """Where a file asks a generated text: `x.text.startswith(y)`, `y in x.text`, `re.search`."""
+    found = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            operands = [node.func.value, *node.args]
+            is_asked = node.func.attr in READERS and any(map(is_text, operands))
+        else:
+            pairs = [*zip(node.ops, node.comparators)] if isinstance(node, ast.Compare) else []
+            is_asked = any(isinstance(o, ast.In | ast.NotIn) and is_text(c) for o, c in pairs)
+        if is_asked:
+            found.append(ast.unparse(node))
+    return found
+
+
+def test_no_analysis_reads_a_generated_text():
+    """But one: of a kernel from the cache there is its text alone, whose comments errors repeat."""
+    rooms = [path for path in FILES if floor_of(path) in ("backends", "codegen", "native")]
+    found = {name(path): readings(TREES[path]) for path in rooms if readings(TREES[path])}
+    assert [*found] == ["native/kernels/runtime.py"]
+    assert [each.partition(",")[0] for each in found.popitem()[1]] == ["re.findall('^ *# (.*)$'"]
+
+
+def test_readings_of_a_text_are_found():
+    for text in (
+        "x.text.startswith('a')",
+        "'a' in kernel.text",
+        "re.search('a', self.source.text)",
+    ):
+        assert readings(ast.parse(text)), text
+    assert not readings(ast.parse("x.text.strip(); 'a' in names; name.startswith('a')"))

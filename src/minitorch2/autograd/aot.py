@@ -23,11 +23,12 @@ from minitorch2.autograd.joint import TracedProgram, trace_program
 from minitorch2.autograd.lift import lift_attributes
 from minitorch2.autograd.partition import Partitioner, min_cut_partition, split_block
 from minitorch2.autograd.plan import FunctionPlan, ProgramPlan, Repetition, tensor_positions
-from minitorch2.autograd.runtime import BoxedCall, Compiler, LazilyCompiled, compile_backward
+from minitorch2.autograd.runtime import Compiler, LazilyCompiled, compile_backward
 from minitorch2.autograd.trace import Decompositions
 from minitorch2.autograd.wrappers import WrappedGradient, on_plain_tensors
 from minitorch2.errors import UnsupportedError
 from minitorch2.foundation.compile_lock import COMPILING
+from minitorch2.graph.compiled_graph import BoxedCall, compiled_graph
 from minitorch2.graph.graph_module import GraphModule
 from minitorch2.graph.history import enables_gradients
 from minitorch2.graph.memory_order import memory_order
@@ -183,7 +184,7 @@ def _compiled(compiler: Compiler, module: GraphModule) -> BoxedCall:
     """Return a compiled aten graph; a default device does not affect the compiler's own tensors."""
     settle_sizes(module)
     with DisableTorchFunction():
-        return compiler(module, _example_values(module))
+        return compiled_graph(compiler(module, _example_values(module))).call
 
 
 def _mark_written(program: TracedProgram) -> None:

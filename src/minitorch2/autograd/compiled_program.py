@@ -13,7 +13,6 @@ from minitorch2.autograd.epilogue import Epilogue
 from minitorch2.autograd.lift import lift_attributes
 from minitorch2.autograd.plan import ProgramPlan
 from minitorch2.autograd.runtime import (
-    BoxedCall,
     LazilyCompiled,
     inference_runner,
     picker,
@@ -26,6 +25,7 @@ from minitorch2.autograd.second_derivatives import EagerGradients
 from minitorch2.autograd.spent_history import spend
 from minitorch2.errors import BackendError
 from minitorch2.foundation.module_names import is_in_package
+from minitorch2.graph.compiled_graph import BoxedCall
 from minitorch2.graph.graph_module import GraphModule
 from minitorch2.native.torch_internals.gradients import innermost_saved_tensor_hooks
 from minitorch2.native.torch_internals.pytree import TreeSpec, tree_unflatten

@@ -21,6 +21,7 @@ from minitorch2.autograd.second_derivatives import EagerGradients
 from minitorch2.errors import BackendError, MinitorchError, at_line
 from minitorch2.errors.cautions import caution
 from minitorch2.foundation.compile_lock import COMPILING, garbage_uncollected
+from minitorch2.graph.compiled_graph import BoxedCall, CompiledGraph, compiled_graph
 from minitorch2.graph.graph_module import GraphModule
 from minitorch2.graph.passes.simplify_sizes import settle_sizes
 from minitorch2.logs import compile_id, compiling, get_logger
@@ -33,18 +34,11 @@ from minitorch2.native.torch_internals.gradients import (
 from minitorch2.native.torch_internals.modes import DisableTorchFunction
 from minitorch2.stages.progress import reported
 
-BoxedCall: TypeAlias = Callable[[list[Any]], list[Any]]
-Compiler: TypeAlias = Callable[[GraphModule, Sequence[Any]], BoxedCall]
-"""``compiler(gm, fake_inputs) -> call``; ``call`` takes one list, may empty it, and returns a
-list.
-"""
-CompiledBackward: TypeAlias = tuple[BoxedCall, tuple[int, ...], BoxedCall | None]
-"""A backward graph, the arguments to whose memory it writes, and the graph as it is, operator by
-operator, if that may be run instead.
-"""
+Compiler: TypeAlias = Callable[[GraphModule, Sequence[Any]], BoxedCall | CompiledGraph]
+"""``compiler(gm, fake_inputs)``, which gives the graph's function, or says more about it."""
+CompiledBackward: TypeAlias = tuple[CompiledGraph, BoxedCall | None]
+"""A backward graph, and the graph as it is, operator by operator, if that may be run instead."""
 _LOGGER = get_logger(__name__)
-_is_legacy_batched = is_batched_by_autograd
-_is_batched = is_batched
 _REFERENCES = 3
 """What refers to an element of a list, as `sys.getrefcount` counts in a function that got it."""
 
@@ -58,8 +52,7 @@ class LazilyCompiled:
 
     Attributes:
         call: the compiled graph, once there is one.
-        written: the arguments to whose memory it writes. They are among those that the partition
-            has donated; a compiler unmarks those that it only reads.
+        written: the arguments to whose memory it writes, among those that the partition donates.
     """
 
     def __init__(self, make: Callable[[], CompiledBackward]) -> None:
@@ -82,7 +75,8 @@ class LazilyCompiled:
             if self.call is None:
                 assert self._make is not None
                 with reported("its backward"), stages.phase("other"), garbage_uncollected():
-                    call, self.written, spare = self._make()
+                    compiled, spare = self._make()
+                call, self.written = compiled.call, compiled.written
                 self.call, self._make = self._first(call, spare) if spare else call, None
         return self.call
 
@@ -102,7 +96,7 @@ class LazilyCompiled:
 
 
 def compile_backward(compiler: Compiler, module: GraphModule) -> CompiledBackward:
-    """Compile a backward graph; return it, and the donated arguments that it writes to.
+    """Compile a backward graph.
 
     If it cannot be compiled, the graph runs uncompiled, and a warning says so.
 
@@ -115,17 +109,17 @@ def compile_backward(compiler: Compiler, module: GraphModule) -> CompiledBackwar
     is_suppressed = options.suppress_errors and not options.fullgraph
     try:
         with at_line("compiling gradients", None):
-            call = compiler(module, [node.meta.get("val") for node in arguments])
+            compiled = compiler(module, [node.meta.get("val") for node in arguments])
     except MinitorchError as error:
         if not is_suppressed:
             raise
         report_failure(error)
-        return spare, (), None
+        return CompiledGraph(spare), None
     donated = tuple(i for i, node in enumerate(arguments) if node.meta.get("donated"))
-    return call, donated, spare if is_suppressed else None
+    return compiled_graph(compiled, donated), spare if is_suppressed else None
 
 
-def run_as_it_is(module: GraphModule) -> BoxedCall:
+def run_as_it_is(module: GraphModule, example_inputs: Sequence[Any] = ()) -> BoxedCall:
     """Return the graph as a function in the boxed convention that runs operator by operator."""
 
     def call(arguments: list[Any]) -> list[Any]:
@@ -326,7 +320,7 @@ def picker(places: Sequence[int]) -> Callable[[Sequence[Any]], tuple[Any, ...]]:
 
 def _is_batch(tensor: Any) -> bool:
     """Return whether a gradient is a batch (``is_grads_batched``), which no kernel can read."""
-    return tensor is not None and (_is_legacy_batched(tensor) or _is_batched(tensor))
+    return tensor is not None and (is_batched_by_autograd(tensor) or is_batched(tensor))
 
 
 def _is_seen_elsewhere(tensor: torch.Tensor) -> bool:

@@ -4,7 +4,7 @@ generation.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from minitorch2.autograd import DECOMPOSITIONS, aot_autograd, default_partition, min_cut_partition
@@ -12,17 +12,12 @@ from minitorch2.autograd.runtime import run_as_it_is
 from minitorch2.graph.graph_module import GraphModule
 
 
-def run_boxed(gm: GraphModule, example_inputs: Sequence[Any]) -> Callable[[list[Any]], list[Any]]:
-    """Return a compiler in the boxed convention that runs the graph's printed code."""
-    return run_as_it_is(gm)
-
-
 def aot_eager(gm: GraphModule, example_inputs: list[Any]) -> Callable[..., Any]:
     """Functional forward and backward graphs, without decompositions, split the default way."""
     return aot_autograd(
         gm,
         example_inputs,
-        forward_compiler=run_boxed,
+        forward_compiler=run_as_it_is,
         partition=default_partition,
         decompositions={},
     )
@@ -33,7 +28,7 @@ def aot_eager_decomp_partition(gm: GraphModule, example_inputs: list[Any]) -> Ca
     return aot_autograd(
         gm,
         example_inputs,
-        forward_compiler=run_boxed,
+        forward_compiler=run_as_it_is,
         partition=min_cut_partition,
         decompositions=DECOMPOSITIONS,
     )

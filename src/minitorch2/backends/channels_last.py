@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
-from minitorch2.autograd import DECOMPOSITIONS, aot_autograd
-from minitorch2.backends.graph_cache import Compilers
+from minitorch2.autograd import DECOMPOSITIONS
+from minitorch2.backends.graph_cache import Compilers, compiled_once
 from minitorch2.codegen.channels_last import CHANNELS_LAST, reads_order, with_expected_order
+from minitorch2.codegen.target import Target
 from minitorch2.errors import BackendError
 from minitorch2.graph.graph_module import GraphModule
 from minitorch2.logs import get_logger
@@ -24,16 +24,15 @@ def aot_channels_last(
     A program that names strides, or that views an image in a way that only row-major ones allow,
     keeps eager's order throughout.
     """
-    compile_program = partial(
-        aot_autograd, forward_compiler=compilers.forward, backward_compiler=compilers.backward
-    )
     if not reads_order(gm):
         try:
-            return compile_program(
-                with_expected_order(gm),
-                example_inputs,
-                decompositions={**DECOMPOSITIONS, **CHANNELS_LAST},
-            )
+            table = {**DECOMPOSITIONS, **CHANNELS_LAST}
+            return compilers.program(with_expected_order(gm), example_inputs, decompositions=table)
         except (RuntimeError, BackendError) as error:  # what eager's own views say
             _LOGGER.debug("images stay row-major: %s", error)
-    return compile_program(gm, example_inputs)
+    return compilers.program(gm, example_inputs)
+
+
+def kernels(target: Target[Any], gm: GraphModule, example_inputs: list[Any]) -> Callable[..., Any]:
+    """Compile forward and backward for a target: the backend of one that has none of its own."""
+    return compiled_once(gm, example_inputs, target, aot_channels_last)

@@ -9,10 +9,10 @@ from typing import Any, Final
 import torch
 
 from minitorch2 import config
-from minitorch2.autograd import aot_autograd
 from minitorch2.autograd.aot import requires_grad
 from minitorch2.backends.channels_last import aot_channels_last
 from minitorch2.backends.graph_cache import Compilers, compiled_once
+from minitorch2.codegen.numba.target import NUMBA
 from minitorch2.errors.cautions import caution
 from minitorch2.graph.graph_module import GraphModule
 from minitorch2.logs import get_logger
@@ -32,7 +32,7 @@ def numba(gm: GraphModule, example_inputs: list[Any]) -> Callable[..., Any]:
     named = [name for name in _FOR_GPUS if getattr(options, name)]
     if named:
         _say_once_that_nothing_comes_of(" and ".join(named))
-    return compiled_once(gm, example_inputs, "numba", _build)
+    return compiled_once(gm, example_inputs, NUMBA, _build)
 
 
 @cache
@@ -46,10 +46,5 @@ def _say_once_that_nothing_comes_of(names: str) -> None:
 
 def _build(gm: GraphModule, example_inputs: list[Any], compilers: Compilers) -> Callable[..., Any]:
     if torch.is_grad_enabled() and any(map(requires_grad, example_inputs)):
-        return aot_autograd(
-            gm,
-            example_inputs,
-            forward_compiler=compilers.forward,
-            backward_compiler=compilers.backward,
-        )
+        return compilers.program(gm, example_inputs)
     return aot_channels_last(gm, example_inputs, compilers)

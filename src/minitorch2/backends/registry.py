@@ -10,11 +10,12 @@ import difflib
 import importlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Final, TypeAlias, TypeVar, overload
 
-from minitorch2.backends.devices import devices_of
+import torch
+
 from minitorch2.backends.fx_interop import adapt_fx_backend, wants_torch_fx
 from minitorch2.errors import BackendError
 from minitorch2.graph.graph_module import GraphModule
@@ -27,19 +28,27 @@ ENTRY_POINT_GROUP: Final = "torch_dynamo_backends"
 
 @dataclass(frozen=True)
 class Entry:
-    """A registered backend: itself, or the module and attribute to import it from."""
+    """A registered backend: itself, or the module and attribute to import it from.
+
+    ``minitorch2.backends.channels_last:kernels`` takes a `target` (`codegen.target`) first.
+    """
 
     backend: Callable[..., Any] | str
     tags: tuple[str, ...] = ()
+    target: str = ""
 
     def load(self) -> Callable[..., Any]:
         """Return the backend, imported if it has to be."""
         if not isinstance(self.backend, str):
             return self.backend
-        module, _, attribute = self.backend.partition(":")
-        # Deferred on purpose: a backend's own dependencies may not be installed.
-        backend: Callable[..., Any] = getattr(importlib.import_module(module), attribute)
-        return backend
+        backend: Callable[..., Any] = _imported(self.backend)
+        return partial(backend, _imported(self.target)) if self.target else backend
+
+
+def _imported(place: str) -> Any:
+    """Return an attribute of a module. Deferred: a backend's dependencies may not be installed."""
+    module, _, attribute = place.partition(":")
+    return getattr(importlib.import_module(module), attribute)
 
 
 _HERE: Final = "minitorch2.backends"
@@ -55,6 +64,8 @@ BACKENDS: Final[dict[str, Entry]] = {
     "triton": Entry(f"{_HERE}.triton:triton"),
 }
 
+DEFAULTS: Final = {"cuda": "triton"}
+"""The backend where any tensor is on a device of this type; ``numba`` elsewhere."""
 _OURS: Final = "leave out `backend`, or name 'numba' (CPU) or 'triton' (GPU)"
 PEERS: Final = {
     "inductor": ("torch.compile's own compiler; minitorch2 is in its place", _OURS),
@@ -140,10 +151,20 @@ def as_backend(backend: Callable[..., Any]) -> Backend:
     return adapt_fx_backend(backend) if wants_torch_fx(backend) else backend
 
 
+def devices_of(gm: GraphModule, example_inputs: Sequence[Any]) -> list[torch.device]:
+    """Return the devices of all tensors that a graph takes or makes."""
+    values = [*example_inputs, *(node.meta.get("val") for node in gm.graph.nodes)]
+    named = [node.kwargs.get("device") for node in gm.graph.nodes]
+    return [
+        *(value.device for value in values if isinstance(value, torch.Tensor)),
+        *(torch.device(name) for name in named if isinstance(name, (str, torch.device))),
+    ]
+
+
 def default_backend(gm: GraphModule, example_inputs: Sequence[Any]) -> str:
-    """``triton`` where any tensor that a graph takes or makes is on a GPU, else ``numba``."""
-    on_gpu = any(device.type == "cuda" for device in devices_of(gm, example_inputs))
-    return "triton" if on_gpu else "numba"
+    """Return the backend for the devices of all tensors that a graph takes or makes."""
+    types = (device.type for device in devices_of(gm, example_inputs))
+    return next(filter(None, map(DEFAULTS.get, types)), "numba")
 
 
 def fitting_backend(gm: GraphModule, example_inputs: list[Any]) -> Callable[..., Any]:

@@ -10,11 +10,12 @@ import torch
 
 from minitorch2 import stages
 from minitorch2.backends.channels_last import aot_channels_last
-from minitorch2.backends.devices import devices_of
 from minitorch2.backends.eager import eager
 from minitorch2.backends.graph_cache import compiled_once
 from minitorch2.backends.numba import numba
+from minitorch2.backends.registry import devices_of
 from minitorch2.codegen.triton.availability import why_unavailable
+from minitorch2.codegen.triton.target import TRITON
 from minitorch2.errors.cautions import caution
 from minitorch2.graph.graph_module import GraphModule
 from minitorch2.logs import get_logger
@@ -39,7 +40,7 @@ def triton(gm: GraphModule, example_inputs: list[Any]) -> Callable[..., Any]:
         from minitorch2.codegen.triton import launch  # imports Triton, which may not be there
 
         launch.warm_up(gpu.index or 0)
-    return compiled_once(gm, example_inputs, "triton", aot_channels_last)
+    return compiled_once(gm, example_inputs, TRITON, aot_channels_last)
 
 
 @cache

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 
@@ -143,6 +143,11 @@ _PRINTER = _IndexPrinter()
 def print_expr(expr: Expr | float) -> str:
     """Return an index or size expression as Python text."""
     return str(_PRINTER.doprint(expr)) if isinstance(expr, sympy.Basic) else repr(expr)
+
+
+def print_tuple(sizes: Sequence[Expr]) -> str:
+    """Return sizes as the text of a tuple."""
+    return f"({', '.join(map(print_expr, sizes))}{',' if len(sizes) == 1 else ''})"
 
 
 def kernel_name(node: BaseSchedulerNode, number: int) -> str:

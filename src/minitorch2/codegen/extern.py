@@ -31,11 +31,8 @@ _OTHERS = (
 # torch.mm(a, b) takes 1.3 us where torch.ops.aten.mm.default(a, b) takes 2.3 us.
 PRODUCTS = frozenset(getattr(aten, name).default for name in _PRODUCTS)
 CHECK = "minitorch2.graph.runtime_checks.check"
-_MODULES = {
-    CHECK: "minitorch2.graph.runtime_checks",
-    "torch.ops.minitorch2.": "minitorch2.graph.random_operators",
-}
-"""What must be imported for expressions that begin so."""
+_LIBRARIES = {"minitorch2": "minitorch2.graph.random_operators"}
+"""The modules that define the operators of a namespace, if `torch` does not."""
 FAST_ENTRIES: dict[OpOverload, Callable[..., Any]] = {
     getattr(aten, name).default: getattr(torch, name) for name in (*_PRODUCTS, *_OTHERS)
 }
@@ -103,14 +100,13 @@ class ExternPrinter:
         self.names = names
         self.reused = reused
         self.used: dict[str, str] = {}
+        self.modules: set[str] = set()
         self.layout_functions: set[str] = set()
 
     def imports(self) -> list[str]:
         """Return the lines that define the names of the calls printed so far."""
-        lines = [f"{name} = {expression}" for expression, name in self.used.items()]
-        for name, module in _MODULES.items():
-            if any(expression.startswith(name) for expression in self.used):
-                lines.insert(0, f"import {module}")
+        lines = [f"import {module}" for module in sorted(self.modules)]
+        lines += [f"{name} = {expression}" for expression, name in self.used.items()]
         if self.layout_functions:
             names = ", ".join(sorted(self.layout_functions))
             lines.insert(0, f"from minitorch2.codegen.extern import {names}")
@@ -172,9 +168,12 @@ class ExternPrinter:
             name = target._overloadpacket.__name__
             return self._entry_name(f"torch.{name}", f"torch_{name}")
         if isinstance(target, OpOverload):
+            if target.namespace in _LIBRARIES:
+                self.modules.add(_LIBRARIES[target.namespace])
             parts = (target.namespace, target._overloadpacket.__name__, target._overloadname)
             return self._entry_name(path("torch.ops", parts), "_".join(parts))
         if target is check:
+            self.modules.add(check.__module__)
             return self._entry_name(CHECK, "check")
         return self._named(target)
 

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from types import FunctionType
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 from minitorch2 import cache, config
 from minitorch2.foundation.generated_code import execute
 from minitorch2.foundation.profiling import OFF, PROFILER, ranged
 from minitorch2.foundation.source_lines import keep_lines
-
-BoxedCall: TypeAlias = Callable[[list[Any]], list[Any]]
+from minitorch2.graph.compiled_graph import BoxedCall
 
 
 def load_program(text: str, names: Mapping[str, Any] | None = None) -> BoxedCall:

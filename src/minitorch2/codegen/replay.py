@@ -28,22 +28,22 @@ copied to the input after the replay.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 from weakref import WeakSet, WeakValueDictionary
 
 import sympy
 import torch
 
 from minitorch2 import stages
+from minitorch2.graph.compiled_graph import BoxedCall
 from minitorch2.logs import get_logger
 from minitorch2.loopir.buffers import Buffer
 from minitorch2.loopir.lower_graph import LoweredGraph
 from minitorch2.native.torch_internals.gradients import count_users_of_storage
 
 _LOGGER = get_logger(__name__)
-BoxedCall = Callable[[list[Any]], list[Any]]
 MOST_RECORDINGS = 8
 """Of one graph: for results that are held at once, and for arguments that moved."""
 Alias = tuple[int, int]
@@ -51,27 +51,6 @@ Alias = tuple[int, int]
 _CALLS: WeakSet[Replayed] = WeakSet()
 _OWNED: set[int] = set()
 """The addresses of all results of all recordings; they never move."""
-
-
-class Replay(Protocol):
-    """The record of a call: `replay()` does the recorded work again, in the same memory."""
-
-    def replay(self) -> None:
-        """Do the recorded work on the present content of the arguments' memory."""
-
-
-class Recorder(Protocol):
-    """An object that can record launches."""
-
-    def record(self, call: BoxedCall, arguments: list[Any]) -> tuple[Replay, list[Any]]:
-        """Record a call without doing it; return the replay, and the tensors of its results.
-
-        Raises:
-            RuntimeError: something in it cannot be recorded, as waiting for the GPU.
-        """
-
-    def stream(self) -> int | None:
-        """Return the stream on which a call would run now; None if it must not be recorded."""
 
 
 def why_not_replayed(lowered: LoweredGraph) -> str | None:
@@ -109,7 +88,7 @@ def _refuse(reason: str) -> None:
 class Recording:
     """One record of a call, and the memory that it works in."""
 
-    graph: Replay
+    graph: _CudaGraph
     stream: int
     fixed: list[int]
     copies: dict[int, torch.Tensor]
@@ -155,7 +134,7 @@ class Recording:
 class Replayed:
     """A call that runs normally once, and is recorded when it comes again."""
 
-    def __init__(self, call: BoxedCall, recorder: Recorder) -> None:
+    def __init__(self, call: BoxedCall, recorder: CudaRecorder) -> None:
         self.call = call
         self.recorder = recorder
         self.recordings: list[Recording] = []
@@ -320,8 +299,12 @@ class CudaRecorder:
             return None
         return torch.cuda.current_stream(self.device).cuda_stream
 
-    def record(self, call: BoxedCall, arguments: list[Any]) -> tuple[Replay, list[Any]]:
-        """Record a call's launches."""
+    def record(self, call: BoxedCall, arguments: list[Any]) -> tuple[_CudaGraph, list[Any]]:
+        """Record a call without doing it; return the replay, and the tensors of its results.
+
+        Raises:
+            RuntimeError: something in it cannot be recorded, as waiting for the GPU.
+        """
         generator = torch.cuda.default_generators[self.device]
         state = generator.clone_state()
         try:
@@ -341,7 +324,7 @@ class CudaRecorder:
 
     def _record(
         self, pool: _Pool, call: BoxedCall, arguments: list[Any]
-    ) -> tuple[Replay, list[Any]]:
+    ) -> tuple[_CudaGraph, list[Any]]:
         graph = torch.cuda.CUDAGraph()
         torch.cuda.synchronize()
         with torch.cuda.stream(pool.stream), torch.no_grad():

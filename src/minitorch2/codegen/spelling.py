@@ -105,10 +105,7 @@ class _Speller:
         return self._imported(name)
 
     def _text(self, text: str) -> str:
-        if self.in_block:
-            return repr(text)
-        text = text.replace("\\", "\\\\").replace("'''", "\\'\\'\\'")
-        return f"'''\\\n{text}'''"
+        return repr(text) if self.in_block else quoted(text)
 
     def _dataclass(self, value: Any) -> str:
         kind = type(value)
@@ -128,6 +125,16 @@ class _Speller:
         module = module_of(name)
         self.modules |= {module} if module else set()
         return name
+
+
+def escaped(text: str) -> str:
+    """Return a text as it is written between three apostrophes."""
+    return text.replace("\\", "\\\\").replace("'''", "\\'\\'\\'")
+
+
+def quoted(text: str) -> str:
+    """Return a text of whole lines as a literal that shows them."""
+    return f"'''\\\n{escaped(text)}'''"
 
 
 def tensor(

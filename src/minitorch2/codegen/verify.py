@@ -28,7 +28,7 @@ import torch
 
 from minitorch2.codegen.ghosts import Place, Storage
 from minitorch2.codegen.memory import bytes_of
-from minitorch2.codegen.wrapper import JoinedCall, KernelCall
+from minitorch2.codegen.target import Launch
 from minitorch2.errors import VerificationError
 from minitorch2.loopir.buffers import Buffer, BufferView, HostCall, InputBuffer
 from minitorch2.loopir.lower_graph import LoweredGraph
@@ -51,7 +51,7 @@ class Facts:
 
     lowered: LoweredGraph
     schedule: Schedule
-    kernels: Mapping[str, KernelCall | JoinedCall]
+    launches: Mapping[str, Launch]
     objects: Collection[str]
 
     def owner(self, name: str) -> str:
@@ -74,14 +74,14 @@ class Facts:
     @cached_property
     def functions(self) -> frozenset[str]:
         """The names of the kernels' functions."""
-        return frozenset(call.name for call in self.kernels.values())
+        return frozenset(call.name for call in self.launches.values())
 
     def is_silent(self, node: BaseSchedulerNode) -> bool:
         """Return whether a node needs no statement: its result is unread, or has no elements."""
         if isinstance(node, NopKernelSchedulerNode):
             return node.name not in self.wanted
-        call = self.kernels.get(node.name)
-        return isinstance(call, KernelCall) and call.iterations == 0
+        launch = self.launches.get(node.name)
+        return launch is not None and [k.iterations for k in launch.kernels] == [0]
 
 
 def verify_wrapper(text: str, facts: Facts) -> None:
@@ -241,7 +241,7 @@ class _Ghost:
 
     def _launch(self, name: str, arguments: Sequence[ast.expr]) -> None:
         node = self.pending.popleft() if self.pending else None
-        call = None if node is None else self.facts.kernels.get(node.name)
+        call = None if node is None else self.facts.launches.get(node.name)
         if node is None or call is None or call.name != name:
             self._fail("the schedule has another kernel here")
         launches = [*self._launches(kernels_in(node), call, [*arguments])]
@@ -255,22 +255,21 @@ class _Ghost:
                 self._write(place, name)
 
     def _launches(
-        self,
-        kernels: Sequence[KernelNode],
-        call: KernelCall | JoinedCall,
-        arguments: Sequence[ast.expr],
+        self, nodes: Sequence[KernelNode], call: Launch, arguments: Sequence[ast.expr]
     ) -> Iterator[_Launch]:
-        """Yield the kernels of a launch, with the memory that they are given."""
-        if isinstance(call, JoinedCall):
-            for kernel, one in zip(kernels, call.calls, strict=True):
-                count = 1 + len(one.buffers) + len(one.sizes)
-                yield from self._launches((kernel,), one, arguments[:count])
-                arguments = arguments[count:]
-            return
-        first = 2 if call.takes_stream else 1
-        given = map(self._place, arguments[first : first + len(call.buffers)])
-        places = dict(zip(call.buffers, given, strict=True))
-        yield from (_Launch(kernel, places) for kernel in kernels)
+        """Yield the kernels of a launch, with the memory that they are given.
+
+        A target may print several kernels of the schedule as one, whose arguments they share.
+        """
+        groups = [[node] for node in nodes] if len(call.kernels) > 1 else [nodes]
+        for group, kernel in zip(groups, call.kernels, strict=True):
+            first = 2 if call.takes_stream else 1
+            behind = first + len(kernel.buffers)
+            places = dict(
+                zip(kernel.buffers, map(self._place, arguments[first:behind]), strict=True)
+            )
+            yield from (_Launch(node, places) for node in group)
+            arguments = arguments[behind + len(kernel.sizes) :]
 
     def _reads(self, launch: _Launch) -> dict[str, Place]:
         """Return the buffers that a kernel reads and has not computed itself, with their places."""

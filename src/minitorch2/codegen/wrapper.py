@@ -13,26 +13,28 @@ list, which it empties, and returns a list (PyTorch 2 paper, section 4.7).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import groupby
 from typing import Any
 
 import sympy
 import torch
 
 from minitorch2 import config
-from minitorch2.codegen.common import INDENT, code_in, print_expr
+from minitorch2.codegen.common import INDENT, print_expr, print_tuple
 from minitorch2.codegen.extern import ExternPrinter
 from minitorch2.codegen.memory import Memory
 from minitorch2.codegen.spelling import UnspellableError, definitions
 from minitorch2.codegen.standalone import main_text
+from minitorch2.codegen.target import Definition, Kernel, Launch
 from minitorch2.graph.graph_module import GraphModule
 from minitorch2.graph.scope import Scope
 from minitorch2.graph.symbols import bindings, print_condition
 from minitorch2.graph.symbols.conditions import is_condition
+from minitorch2.graph.symbols.floats import FloatBits
 from minitorch2.loopir.buffers import Buffer, BufferView, ComputedBuffer, ExternKernel, HostCall
-from minitorch2.loopir.expressions import Expr
 from minitorch2.loopir.layout import FixedLayout
 from minitorch2.loopir.lower_graph import LoweredGraph
 from minitorch2.loopir.schedule import (
@@ -45,31 +47,6 @@ from minitorch2.loopir.schedule import (
 )
 
 
-@dataclass(frozen=True)
-class KernelCall:
-    """The wrapper's launch of one kernel: `name(iterations, tensor..., size...)`.
-
-    A kernel for a GPU takes the current stream after the iterations.
-    """
-
-    name: str
-    definition: str
-    iterations: Expr
-    buffers: tuple[str, ...]
-    sizes: tuple[Expr, ...]
-    takes_stream: bool = False
-
-
-@dataclass(frozen=True)
-class JoinedCall:
-    """The wrapper's launch of several CPU kernels, with the arguments of each."""
-
-    name: str
-    definition: str
-    calls: tuple[KernelCall, ...]
-    takes_stream: bool = False
-
-
 @dataclass
 class WrapperModule:
     """The text of the module, and the objects that it names, as tensors of the graph.
@@ -80,7 +57,7 @@ class WrapperModule:
     text: str
     namespace: dict[str, Any]
     inputs: Sequence[Any] = ()
-    graphs: Mapping[GraphModule, WrapperModule] = field(default_factory=dict)
+    graphs: Mapping[GraphModule, Callable[[], str]] = field(default_factory=dict)
 
     def main(self) -> str:
         """Return code that measures the module if it is run alone, with constants like these."""
@@ -88,9 +65,9 @@ class WrapperModule:
 
     def _programs(self) -> Iterator[tuple[GraphModule, str]]:
         """Yield the programs of those graphs that have one."""
-        for graph, module in self.graphs.items():
+        for graph, program in self.graphs.items():
             with suppress(UnspellableError):
-                yield graph, module.program()
+                yield graph, program()
 
     def program(self) -> str:
         """Return the text with the objects that it names: a program of its own.
@@ -98,17 +75,9 @@ class WrapperModule:
         Raises:
             UnspellableError: one of them has no text form.
         """
-        graphs = {graph: module.program() for graph, module in self.graphs.items()}
+        graphs = {graph: program() for graph, program in self.graphs.items()}
         named = definitions(self.namespace, graphs)
         return "\n\n".join(part for part in (self.text, named) if part) + main_text(self.inputs, {})
-
-
-@dataclass
-class _Lines:
-    lines: list[str] = field(default_factory=list)
-
-    def add(self, line: str) -> None:
-        self.lines.append(INDENT + line)
 
 
 class WrapperPrinter:
@@ -118,26 +87,34 @@ class WrapperPrinter:
         self,
         lowered: LoweredGraph,
         schedule: Schedule,
-        kernels: Mapping[str, KernelCall | JoinedCall],
+        launches: Mapping[str, Launch],
+        definitions: Sequence[Definition],
     ) -> None:
         self.lowered = lowered
         self.schedule = schedule
-        self.kernels = kernels
+        self.launches = launches
+        self.takes_stream = any(launch.takes_stream for launch in launches.values())
+        self.definitions = definitions
         self.memory = Memory(lowered, schedule)
         self.buffers = self.memory.buffers
         self.inputs = {b.name: b for b in lowered.inputs if isinstance(b, Buffer)}
         self.namespace: dict[str, Any] = {
             name: constant.value for name, constant in lowered.constants.items()
         }
-        functions = {call.name for call in kernels.values()}
-        self.names = Scope(WORDS, self.inputs, self.buffers, {*self.namespace}, functions)
+        functions = {launch.name for launch in launches.values()}
+        self.imports = {w: m for d in self.definitions for w, m in d.imports.items()}
+        words = WORDS | functions | self.imports.keys()
+        self.names = Scope(words, self.inputs, self.buffers, {*self.namespace})
         self.extern = ExternPrinter(self.namespace, self.view, self.names, self.memory.reused)
-        self.body = _Lines()
+        self.body: list[str] = []
         self.copies: dict[str, str] = {}
         self.held = dict(self.memory.held)
         self.returned = {view.name for view in self.memory.outputs}
         self.kept = frozenset(self.memory.reused.values())
         self.born: set[str] = set()
+
+    def _add(self, *lines: str) -> None:
+        self.body += [INDENT + line for line in lines]
 
     # -- memory ------------------------------------------------------------------------------------
 
@@ -148,8 +125,8 @@ class WrapperPrinter:
         arena = self.memory.arena_at(position)
         if arena is not None:
             layout = FixedLayout(self.memory.device, torch.uint8, (arena.bytes,), (1,))
-            self.body.add(f"arena = {self._empty(layout)}")
-            self.body.add("base = arena.data_ptr()")
+            self._add(f"arena = {self._empty(layout)}")
+            self._add("base = arena.data_ptr()")
 
     def _allocate(self, node: BaseSchedulerNode) -> None:
         """Allocate the memory of the buffers that a kernel computes, unless they have some."""
@@ -159,13 +136,13 @@ class WrapperPrinter:
             if old is not None and not self.memory.is_arena(old):
                 self._take_over(body.name, old)
             elif body.name in needed:
-                self.body.add(f"{body.name} = {self._empty(self._held(body.name))}")
+                self._add(f"{body.name} = {self._empty(self._held(body.name))}")
                 self.born.add(body.name)
 
     def _take_over(self, name: str, old: str) -> None:
         """Let `name` be the memory and the tensor of `old`; views know its shape."""
         self.held[name] = self._held(old)
-        self.body.add(f"{name} = {old}; del {old}  # in place")
+        self._add(f"{name} = {old}; del {old}  # in place")
         self.born.discard(old)
         self.born.add(name)
 
@@ -174,13 +151,21 @@ class WrapperPrinter:
         return self.held.get(name) or (self.buffers | self.inputs)[name].fixed_layout()
 
     def _empty(self, layout: FixedLayout) -> str:
-        size, stride = _tuple(layout.size), _tuple(layout.stride)
-        if layout.device.type == "cpu":
-            return f"empty_cpu({size}, {stride}, {layout.dtype})"
-        if layout.device.type == "cuda":
-            return f"empty_gpu({size}, {stride}, {layout.dtype}, {layout.device.index or 0})"
-        place = f"dtype={layout.dtype}, device={str(layout.device)!r}"
-        return f"empty_strided({size}, {stride}, {place})"
+        planned, device = self._layout(layout), layout.device
+        if device.type == "cpu":
+            return f"{self._own('empty_cpu')}({planned}, {layout.dtype})"
+        if device.type == "cuda":
+            return f"{self._own('empty_gpu')}({planned}, {layout.dtype}, {device.index or 0})"
+        return f"empty_strided({planned}, dtype={layout.dtype}, device={str(device)!r})"
+
+    def _layout(self, layout: FixedLayout) -> str:
+        """Return the size and the strides of a tensor as two arguments."""
+        return f"{print_tuple(layout.size)}, {print_tuple(layout.stride)}"
+
+    def _own(self, name: str) -> str:
+        """Return the name of a function of this package, which the module imports."""
+        self.imports[name] = _MODULES[name]
+        return name
 
     def _free(self, position: int) -> None:
         """Drop the names whose last use was at `position`, unless their memory is used again."""
@@ -190,7 +175,7 @@ class WrapperPrinter:
     def _delete(self, names: Iterable[str]) -> None:
         text = ", ".join(names)
         if text:
-            self.body.add(f"del {text}")
+            self._add(f"del {text}")
 
     def _has_name(self, name: str) -> bool:
         return name in self.inputs or name in self.born
@@ -201,8 +186,8 @@ class WrapperPrinter:
         """Print the whole module."""
         self._enter_device()
         self._unpack()
-        if any(call.takes_stream for call in self.kernels.values()):
-            self.body.add(f"stream = {_stream(self.memory.device)}")
+        if self.takes_stream:
+            self._add(f"stream = {_stream(self.memory.device)}")
         for position, node in enumerate(self.schedule.nodes):
             self._begin_arena(position)
             if isinstance(node, ExternKernelSchedulerNode):
@@ -213,8 +198,8 @@ class WrapperPrinter:
                 self._bind(node.name, self.extern.output(node.buffer), node.buffer.kernel)
             self._free(position)
             if position in self.memory.arena_ends:
-                self.body.add("del arena, base")
-        self.body.add(f"return [{', '.join(map(self._output, self.lowered.outputs))}]")
+                self._add("del arena, base")
+        self._add(f"return [{', '.join(map(self._output, self.lowered.outputs))}]")
         return WrapperModule(self._assemble(), self.namespace, self.lowered.inputs)
 
     def _is_wanted(self, name: str, position: int) -> bool:
@@ -225,9 +210,9 @@ class WrapperPrinter:
         """Make the kernels' device current, since another thread or model may have changed it."""
         device = self.memory.device
         if device.type == "cuda" and device.index is not None:
-            self.body.add(f"if torch.cuda.current_device() != {device.index}:")
-            self.body.add(f"{INDENT}with torch.cuda.device({device.index}):")
-            self.body.add(f"{INDENT * 2}return call(args)")
+            self._add(f"if torch.cuda.current_device() != {device.index}:")
+            self._add(f"{INDENT}with torch.cuda.device({device.index}):")
+            self._add(f"{INDENT * 2}return call(args)")
 
     def _unpack(self) -> None:
         names, sizes = [], []
@@ -239,8 +224,8 @@ class WrapperPrinter:
                 names.append(str(value) if is_symbol else self.names.fresh(f"number{number}"))
                 sizes.append((value, names[-1]))
         if names:
-            self.body.add(f"{', '.join(names)}{',' if len(names) == 1 else ''} = args")
-        self.body.add("args.clear()")
+            self._add(f"{', '.join(names)}{',' if len(names) == 1 else ''} = args")
+        self._add("args.clear()")
         known = {*names, *self._unpack_shapes(names)}
         sizes += [
             (size, f"{buffer.name}.size({dim})")
@@ -249,10 +234,11 @@ class WrapperPrinter:
         ]
         for symbol, text in bindings(sizes):
             if str(symbol) not in known:
-                self.body.add(f"{symbol} = {text}")
+                self._add(f"{symbol} = {text}")
         for buffer in self.inputs.values() if config.current().assert_layouts else ():
-            layout = f"{_tuple(buffer.fixed_layout().size)}, {_tuple(buffer.fixed_layout().stride)}"
-            self.body.add(f"assert_layout({buffer.name!r}, {buffer.name}, {layout})")
+            layout = self._layout(buffer.fixed_layout())
+            check = self._own("assert_layout")
+            self._add(f"{check}({buffer.name!r}, {buffer.name}, {layout})")
         used = {*self.schedule.last_use, *self.schedule.inplace.taken, *self.returned}
         self._delete(name for name in self.inputs if name not in used)
 
@@ -264,7 +250,7 @@ class WrapperPrinter:
             places = ["_" if name in (*known, *found) else name for name in symbols]
             if set(places) - {"_"}:
                 comma = "," if len(places) == 1 else ""
-                self.body.add(f"{', '.join(places)}{comma} = {buffer.name}.shape")
+                self._add(f"{', '.join(places)}{comma} = {buffer.name}.shape")
             found += places
         return found
 
@@ -272,7 +258,7 @@ class WrapperPrinter:
         """A library call; a result that is written into a dead tensor is that tensor."""
         lines = self.extern.call(kernel)
         if isinstance(kernel, HostCall):
-            self.body.lines += [INDENT + line for line in lines]
+            self._add(*lines)
             return
         old = self.memory.reused.get(kernel.name)
         if old is not None:
@@ -282,30 +268,32 @@ class WrapperPrinter:
 
     def _bind(self, name: str, lines: Sequence[str], call: ExternKernel | None) -> None:
         """A tensor that a library call gives."""
-        self.body.lines += [INDENT + line for line in lines]
+        self._add(*lines)
         self.born.add(name)
         if config.current().assert_no_nan and call is not None:
-            self.body.add(f"assert_no_nan({name!r}, {name}, {str(call.target)!r})")
+            self._assert_no_nan(name, str(call.target))
 
     def _launch(self, node: BaseSchedulerNode) -> None:
-        call = self.kernels[node.name]
+        launch = self.launches[node.name]
         self._allocate(node)
-        if isinstance(call, JoinedCall):
-            pairs = zip(call.calls, kernels_in(node), strict=True)
-            each = [f"{INDENT}{self._arguments(one, kernel)}," for one, kernel in pairs]
-            for line in (f"{call.name}(", *each, ")"):
-                self.body.add(line)
-        elif call.iterations != 0:
-            self.body.add(f"{call.name}({self._arguments(call, node)})")
+        if len(launch.kernels) > 1:
+            pairs = zip(launch.kernels, kernels_in(node), strict=True)
+            each = [f"{INDENT}{self._arguments(launch, *pair)}," for pair in pairs]
+            self._add(f"{launch.name}(", *each, ")")
+        elif (kernel := launch.kernels[0]).iterations != 0:
+            self._add(f"{launch.name}({self._arguments(launch, kernel, node)})")
         for name in sorted(node.written_names) if config.current().assert_no_nan else ():
             if name in self.born:
-                self.body.add(f"assert_no_nan({name!r}, {name}, {call.name!r})")
+                self._assert_no_nan(name, launch.name)
 
-    def _arguments(self, call: KernelCall, node: BaseSchedulerNode) -> str:
+    def _assert_no_nan(self, name: str, kernel: str) -> None:
+        self._add(f"{self._own('assert_no_nan')}({name!r}, {name}, {kernel!r})")
+
+    def _arguments(self, launch: Launch, kernel: Kernel[Any], node: BaseSchedulerNode) -> str:
         """Return the arguments of a kernel's call."""
-        first = [print_expr(call.iterations), *["stream"] * call.takes_stream]
-        sizes = [print_expr(size) for size in call.sizes]
-        memory = [self._argument(name, node) for name in call.buffers]
+        first = [print_expr(kernel.iterations), *["stream"] * launch.takes_stream]
+        sizes = [print_expr(size) for size in kernel.sizes]
+        memory = [self._argument(name, node) for name in kernel.buffers]
         return ", ".join([*first, *memory, *sizes])
 
     def _argument(self, root: str, node: BaseSchedulerNode) -> str:
@@ -326,7 +314,7 @@ class WrapperPrinter:
         place = f"{name} on {device}"
         if place not in self.copies:
             self.copies[place] = self.names.fresh(f"{name}_on_{device.type}")
-            self.body.add(f"{self.copies[place]} = {name}.to({str(device)!r})")
+            self._add(f"{self.copies[place]} = {name}.to({str(device)!r})")
         return self.copies[place]
 
     def view(self, view: BufferView) -> str:
@@ -336,11 +324,11 @@ class WrapperPrinter:
         if (layout.size, layout.stride, layout.offset) == (own.size, own.stride, own.offset):
             return name
         if layout.offset == 0:
-            return f"as_strided({name}, {_tuple(layout.size)}, {_tuple(layout.stride)})"
+            return f"as_strided({name}, {self._layout(layout)})"
         offset = print_expr(layout.offset)
         if not isinstance(view.buffer, ComputedBuffer):
             offset = f"{name}.storage_offset() + {offset}"
-        return f"as_strided({name}, {_tuple(layout.size)}, {_tuple(layout.stride)}, {offset})"
+        return f"as_strided({name}, {self._layout(layout)}, {offset})"
 
     def _output(self, value: object) -> str:
         if isinstance(value, BufferView):
@@ -350,52 +338,40 @@ class WrapperPrinter:
         return print_expr(value) if isinstance(value, (int, float, sympy.Basic)) else repr(value)
 
     def _assemble(self) -> str:
-        head = [line for word, line in _NUMBER_IMPORTS.items() if word in "".join(self.body.lines)]
-        head += ["import torch", "from torch import as_strided, empty_strided"]
-        head += self.extern.imports()
-        checks = [name for name in _CHECKS if any(f"{name}(" in line for line in self.body.lines)]
-        if checks:
-            head.append(f"from minitorch2.codegen.asserts import {', '.join(checks)}")
-        definitions = list(dict.fromkeys(call.definition for call in self.kernels.values()))
-        code = "\n".join(code_in("\n".join(definitions).splitlines()))
-        head += [line for name, line in _KERNEL_IMPORTS.items() if f"{name}(" in code]
-        for name in ("empty_cpu", "empty_gpu"):
-            if any(f" = {name}(" in line for line in self.body.lines):
-                head.append(f"from minitorch2.native.torch_internals.tensors import {name}")
-        if any("current_stream(" in line for line in self.body.lines):
+        varies = self.lowered.hints or any(b.symbols for b in self.lowered.buffers)
+        head = [*["import math"] * bool(varies), "import torch"]  # numbers may be computed
+        kernels = [kernel for launch in self.launches.values() for kernel in launch.kernels]
+        sizes = (size for kernel in kernels for size in kernel.sizes)
+        if any(isinstance(size, sympy.Basic) and size.has(FloatBits) for size in sizes):
+            self._own("float_bits")
+        head += ["from torch import as_strided, empty_strided", *self.extern.imports()]
+        names = sorted(self.imports, key=lambda name: (self.imports[name], name))
+        for module, group in groupby(names, self.imports.__getitem__):
+            head.append(f"from {module} import {', '.join(group)}")
+        if self.takes_stream and self.memory.device.type != "cpu":
             head.append("from torch._C import _cuda_getCurrentRawStream as current_stream")
-        return "\n".join(
-            [_DOC, *head, "", *definitions, "", "def call(args):", *self.body.lines, ""]
-        )
+        texts = [definition.text for definition in self.definitions]
+        return "\n".join([_DOC, *head, "", *texts, "", "def call(args):", *self.body, ""])
 
 
 _DOC = '"""Generated by minitorch2: the kernels of one graph, and the function that runs them."""\n'
-_CHECKS = ("assert_layout", "assert_no_nan")
 WORDS = frozenset((
     "_", "args", "arena", "base", "call", "stream", "as_strided", "current_stream", "empty_cpu",
-    "empty_gpu", "empty_strided", "float_bits", "join_kernels", "load_kernel", "load_triton_kernel",
-    "KernelSource", "measure", "random_tensor", "with_layout", "copy_to_layout", *_CHECKS,
-    "math", "minitorch2", "operator", "torch",
+    "empty_gpu", "empty_strided", "float_bits", "measure", "missing", "random_tensor",
+    "with_layout", "copy_to_layout", "assert_layout", "assert_no_nan", "math", "minitorch2",
+    "operator", "torch",
 ))  # fmt: skip
 """What a wrapper's text means by its own words; nothing else in it is called so."""
-_NUMBER_IMPORTS = {
-    "math.": "import math",
-    "float_bits(": "from minitorch2.graph.symbols.floats import float_bits",
+_MODULES = {
+    "assert_layout": "minitorch2.codegen.asserts",
+    "assert_no_nan": "minitorch2.codegen.asserts",
+    "float_bits": "minitorch2.graph.symbols.floats",
+    "empty_cpu": "minitorch2.native.torch_internals.tensors",
+    "empty_gpu": "minitorch2.native.torch_internals.tensors",
 }
-"""What the text of numbers that are no integers refers to."""
-_KERNEL_IMPORTS = {
-    " load_kernel": "from minitorch2.native.kernels.runtime import KernelSource, load_kernel",
-    " join_kernels": "from minitorch2.native.kernels.runtime import join_kernels",
-    " load_triton_kernel": "from minitorch2.codegen.triton.launch import load_triton_kernel",
-}
-"""What defines a kernel, by how its definition calls it: Triton is imported only where needed."""
+"""Where the functions are that a wrapper calls by its own words."""
 
 
 def _stream(device: torch.device) -> str:
     """Return the current stream, as a number; kernels that are interpreted have none."""
     return "0" if device.type == "cpu" else f"current_stream({device.index or 0})"
-
-
-def _tuple(sizes: tuple[Expr, ...]) -> str:
-    items = [print_expr(size) for size in sizes]
-    return f"({', '.join(items)}{',' if len(items) == 1 else ''})"

@@ -61,11 +61,11 @@ def _private_things() -> tuple[list[str], bool]:
 def _backends() -> list[str]:
     import torch  # not at the top: where torch is missing, this report is what says so
 
-    from minitorch2.backends import list_backends  # imports torch
+    from minitorch2.backends.registry import DEFAULTS, list_backends  # imports torch
 
     cuda = torch.cuda.is_available()
     device = torch.cuda.get_device_name() if cuda else "no CUDA device: CPU tensors only"
-    default = "triton" if cuda and find_spec("triton") else "numba"
+    default = DEFAULTS["cuda"] if cuda and find_spec("triton") else "numba"
     return [
         f"  {'device':20} {device}",
         f"  {'available':20} {', '.join(list_backends())}",

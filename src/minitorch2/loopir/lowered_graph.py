@@ -57,6 +57,11 @@ class LoweredGraph:
             if isinstance(output, BufferView) and output.layout == argument.layout
         }
 
+    def by_name(self) -> dict[str, Buffer]:
+        """Return all buffers of the graph."""
+        inputs = [value for value in self.inputs if isinstance(value, Buffer)]
+        return {b.name: b for b in (*inputs, *self.constants.values(), *self.buffers)}
+
     def print(self) -> str:
         """Return the graph as text whose loop bodies are Python."""
         return print_graph(self.inputs, self.buffers, self.outputs)

@@ -101,6 +101,4 @@ class Scheduler:
 
 def dtypes_of(lowered: LoweredGraph) -> dict[str, torch.dtype]:
     """Return the dtype of every buffer by name."""
-    inputs = {b.name: b.dtype for b in lowered.inputs if isinstance(b, Buffer)}
-    constants = {name: value.dtype for name, value in lowered.constants.items()}
-    return inputs | constants | {buffer.name: buffer.dtype for buffer in lowered.buffers}
+    return {name: buffer.dtype for name, buffer in lowered.by_name().items()}

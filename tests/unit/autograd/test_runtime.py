@@ -15,7 +15,7 @@ from torch.utils.checkpoint import checkpoint
 import minitorch2
 from minitorch2 import stages
 from minitorch2.autograd import aot_autograd
-from minitorch2.backends.aot_eager import run_boxed
+from minitorch2.autograd.runtime import run_as_it_is
 from minitorch2.errors import BackendError
 from minitorch2.graph import Graph, GraphModule
 from tests.unit.autograd.programs import compiled, graph_of
@@ -33,7 +33,7 @@ class Counting:
 
     def __call__(self, gm: GraphModule, example_inputs: Any) -> Any:
         self.graphs.append(gm)
-        return run_boxed(gm, example_inputs)
+        return run_as_it_is(gm, example_inputs)
 
 
 def test_backward_is_compiled_on_first_use_and_once() -> None:
@@ -56,7 +56,7 @@ def test_backward_is_compiled_on_first_use_and_once() -> None:
 def test_late_backward_reports_to_the_log_of_its_compilation() -> None:
     def compiler(gm: GraphModule, example_inputs: Any) -> Any:
         stages.count("compilations")
-        return run_boxed(gm, example_inputs)
+        return run_as_it_is(gm, example_inputs)
 
     x = leaf(3)
     with stages.collect() as log:
@@ -212,7 +212,7 @@ def test_arguments_are_freed_during_backward() -> None:
     alive: list[int] = []
 
     def compiler(gm: GraphModule, example_inputs: Any) -> Any:
-        run = run_boxed(gm, example_inputs)
+        run = run_as_it_is(gm, example_inputs)
 
         def call(arguments: list[Any]) -> list[Any]:
             watched = [weakref.ref(a) for a in arguments if isinstance(a, torch.Tensor)]
@@ -227,7 +227,7 @@ def test_arguments_are_freed_during_backward() -> None:
     run = compiled(
         lambda x: (torch.softmax(x, 0),),
         [x],
-        forward_compiler=run_boxed,
+        forward_compiler=run_as_it_is,
         backward_compiler=compiler,
     )
     run(x)[0].sum().backward()
@@ -245,12 +245,12 @@ def test_wrong_number_of_examples() -> None:
     graph = Graph()
     graph.output((graph.placeholder("x"),))
     with pytest.raises(TypeError, match="1 inputs"):
-        aot_autograd(GraphModule(graph), [], forward_compiler=run_boxed)
+        aot_autograd(GraphModule(graph), [], forward_compiler=run_as_it_is)
 
 
 def test_numbers_among_the_inputs() -> None:
     x = leaf(3)
-    run = aot_autograd(graph_of(lambda x, n: (x * n,), 2), [x, 3], forward_compiler=run_boxed)
+    run = aot_autograd(graph_of(lambda x, n: (x * n,), 2), [x, 3], forward_compiler=run_as_it_is)
     run(x, 3)[0].sum().backward()
     assert torch.equal(x.grad, torch.full((3,), 3.0))
 

@@ -22,6 +22,9 @@ from minitorch2.backends.graph_cache import REASONS, bypass, key, lookup
 from minitorch2.backends.graph_cache.sizes import Sizes
 from minitorch2.cache import report, storage
 from minitorch2.cache.bundle import load_bundle, save_bundle
+from minitorch2.codegen.numba.target import NUMBA
+from minitorch2.codegen.target import Target
+from minitorch2.codegen.triton.target import TRITON
 from minitorch2.config import Choice, Config, list_options
 from minitorch2.graph import extensions
 from minitorch2.graph.graph_module import GraphModule
@@ -117,7 +120,7 @@ class Seen:
 
         minitorch2.compile(function, backend=backend, **options)(*inputs)
 
-    def key(self, target: str = "numba") -> cache.Key:
+    def key(self, target: Target[Any] = NUMBA) -> cache.Key:
         sizes = Sizes.of(self.module)
         return key.key_of_graph(self.module, self.examples, target, sizes.text)
 
@@ -189,7 +192,7 @@ def test_versions_and_the_device_are_parts_of_the_key(
     before = seen.key()
     monkeypatch.setattr(key, reader, lambda *_: "another")
     assert differing(before, seen.key()) == {part}
-    assert differing(before, seen.key("triton")) >= {"target"}
+    assert differing(before, seen.key(TRITON)) >= {"target"}
 
 
 def test_every_option_counts_but_those_that_are_named() -> None:
@@ -368,8 +371,8 @@ def test_states_that_no_key_tells(
 ) -> None:
     seen = Seen(product, torch.ones(3), torch.ones(3))
     with context(), pytest.raises(bypass.Bypass, match=reason):
-        bypass.check(seen.module, seen.examples, "numba")
-    bypass.check(seen.module, seen.examples, "numba")
+        bypass.check(seen.module, seen.examples, NUMBA)
+    bypass.check(seen.module, seen.examples, NUMBA)
 
 
 def test_an_extended_compiler_stores_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -381,7 +384,7 @@ def test_an_extended_compiler_stores_nothing(monkeypatch: pytest.MonkeyPatch) ->
     extensions.note_extension(twice._init_fn)
     seen = Seen(product, torch.ones(3), torch.ones(3))
     with pytest.raises(bypass.Bypass, match="extended by"):
-        bypass.check(seen.module, seen.examples, "numba")
+        bypass.check(seen.module, seen.examples, NUMBA)
 
 
 # Sizes that vary

@@ -22,9 +22,9 @@ import torch
 import minitorch2
 from minitorch2 import stages
 from minitorch2.autograd import aot_autograd, partition
-from minitorch2.backends.aot_eager import run_boxed
+from minitorch2.autograd.runtime import run_as_it_is
 from minitorch2.codegen import replay
-from minitorch2.codegen.replay import Recording, Replay, Replayed
+from minitorch2.codegen.replay import Recording, Replayed
 
 
 @dataclass
@@ -48,7 +48,7 @@ class CpuRecorder:
     def stream(self) -> int | None:
         return 0
 
-    def record(self, call: Any, arguments: list[Any]) -> tuple[Replay, list[Any]]:
+    def record(self, call: Any, arguments: list[Any]) -> tuple[Any, list[Any]]:
         self.records += 1
         outputs = call(list(arguments))
         return _Repeat(call, [_at_address(a) for a in arguments], outputs), outputs
@@ -194,7 +194,7 @@ class Training:
         self.calls: list[Replayed] = []
 
         def recorded(gm: Any, example_inputs: Any) -> Replayed:
-            self.calls.append(replayed(run_boxed(gm, example_inputs))[0])
+            self.calls.append(replayed(run_as_it_is(gm, example_inputs))[0])
             return self.calls[-1]
 
         torch.manual_seed(0)
@@ -276,7 +276,7 @@ def test_results_of_earlier_steps_may_be_held(monkeypatch: pytest.MonkeyPatch) -
 
 def test_what_cannot_be_recorded_is_launched(caplog: Any) -> None:
     class Failing(CpuRecorder):
-        def record(self, call: Any, arguments: list[Any]) -> tuple[Replay, list[Any]]:
+        def record(self, call: Any, arguments: list[Any]) -> tuple[Any, list[Any]]:
             raise RuntimeError("operation not permitted when stream is capturing")
 
     x, w = torch.randn(5), torch.randn(5)

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from minitorch2 import stages
-from minitorch2.codegen.compile_graph import numba_capabilities
+from minitorch2.codegen.numba.target import NUMBA
 from minitorch2.loopir.fusion_region import MOST_NODES, regions
 from minitorch2.loopir.scheduler import Scheduler
 from tests.unit.loopir.test_scheduler import lower
@@ -31,7 +31,7 @@ def steps(program) -> int:
     """How many pairs of kernels are examined."""
     lowered = lower(program, torch.empty(8, 16))
     with stages.collect(texts=False) as log:
-        Scheduler(lowered, numba_capabilities()).run()
+        Scheduler(lowered, NUMBA.capabilities()).run()
     return log.counts["fusion_pairs"]
 
 
@@ -54,7 +54,7 @@ def test_more_kernels_than_fit_in_one_are_not_compared_loop_by_loop(monkeypatch)
 
 def test_large_graphs_are_fused_in_regions():
     lowered = lower(fan(MOST_NODES + 10), torch.empty(8))
-    members = Scheduler(lowered, numba_capabilities()).members
+    members = Scheduler(lowered, NUMBA.capabilities()).members
     parts = [*regions(members)]
     assert [node for part in parts for node in part] == members
     assert len(parts) == 2 and max(map(len, parts)) <= MOST_NODES

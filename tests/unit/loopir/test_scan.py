@@ -7,6 +7,8 @@ import torch
 
 from minitorch2 import stages
 from minitorch2.codegen.compile_graph import compile_graph
+from minitorch2.codegen.numba.target import NUMBA
+from minitorch2.codegen.triton.target import TRITON
 from tests.unit.loopir.trace_aten import check, trace
 
 X = torch.randn(5, 6, 7)
@@ -34,7 +36,7 @@ def test_meaning(name, dim):
 
 @pytest.mark.parametrize("name", PROGRAMS)
 @pytest.mark.parametrize("dim", [0, 1, 2])
-@pytest.mark.parametrize("target", ["numba", "triton"])
+@pytest.mark.parametrize("target", [NUMBA, TRITON], ids=["numba", "triton"])
 def test_kernels(name, dim, target):
     def function(x):
         return PROGRAMS[name](x, dim)
@@ -44,7 +46,7 @@ def test_kernels(name, dim, target):
     near(ours, expected if isinstance(expected, tuple) else (expected,))
 
 
-@pytest.mark.parametrize("target", ["numba", "triton"])
+@pytest.mark.parametrize("target", [NUMBA, TRITON], ids=["numba", "triton"])
 def test_nan_stays_and_the_last_of_equals_wins(target):
     def function(x):
         return (*torch.cummax(x, 0), *torch.cummin(x, 0))
@@ -70,7 +72,7 @@ def test_blocks_of_a_gpu_carry_over(length):
     def function(x):
         return x.cumsum(1), x.cummax(1)[0]
 
-    near(compile_graph(trace(function, (x,)), target="triton")([x]), function(x))
+    near(compile_graph(trace(function, (x,)), target=TRITON)([x]), function(x))
 
 
 def test_a_running_sum_is_eagers_bit_by_bit():
@@ -79,7 +81,7 @@ def test_a_running_sum_is_eagers_bit_by_bit():
     assert torch.equal(ours, x.cumsum(1))
 
 
-@pytest.mark.parametrize("target", ["numba", "triton"])
+@pytest.mark.parametrize("target", [NUMBA, TRITON], ids=["numba", "triton"])
 @pytest.mark.parametrize("dim", [0, 1])
 def test_readers_share_the_loop_of_a_scan(target, dim):
     """A value of this step, a running extreme of it, and a reduction over all: one kernel.

@@ -7,6 +7,8 @@ import torch.nn.functional as F
 import minitorch2
 from minitorch2 import stages
 from minitorch2.codegen.compile_graph import compile_graph
+from minitorch2.codegen.numba.target import NUMBA
+from minitorch2.codegen.triton.target import TRITON
 from minitorch2.loopir.loops import Scatter
 from minitorch2.loopir.lower_graph import lower_graph
 from tests.unit.loopir.trace_aten import check, trace
@@ -48,7 +50,7 @@ def test_meaning(name, dynamic):
 
 
 @pytest.mark.parametrize("name", [name for name in PROGRAMS if name != "index_put_set"])
-@pytest.mark.parametrize("target", ["numba", "triton"])
+@pytest.mark.parametrize("target", [NUMBA, TRITON], ids=["numba", "triton"])
 def test_kernels(name, target):
     expected = PROGRAMS[name](X, ROWS, VALUES)
     inputs = (X, ROWS, VALUES)

@@ -12,6 +12,7 @@ import torch
 from minitorch2 import config, logs, stages
 from minitorch2.bytecode.guards.torch_state import STATE_READERS
 from minitorch2.cache import STATISTICS
+from minitorch2.codegen.target import Target
 from minitorch2.foundation.module_names import is_in_package
 from minitorch2.graph.extensions import EXTENSIONS
 from minitorch2.graph.fake_tensor import FakeTensor
@@ -29,7 +30,7 @@ _ROOTS: Final = frozenset(["builtins", "math", "minitorch2", "operator", "torch"
 _LIBRARIES: Final = frozenset(["aten", "minitorch2", "prims"])
 """Whose code does not change while the versions in the key are the same."""
 _PLAIN_TENSORS: Final = (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
-_COMPILING: Final = ("graph", "autograd", "loopir", "codegen.numba", "codegen.triton", "native")
+_COMPILING: Final = ("graph", "autograd", "loopir", "native")
 """The packages that are at work only where a graph is compiled, for what their logs show."""
 ALWAYS_MADE: Final = frozenset([
     "source", "bytecode", "graph", "graph_code", "graph_breaks", "guards", "recompiles",
@@ -57,20 +58,21 @@ def note_bypass(reason: str) -> None:
     stages.count("graphs_bypassed")
 
 
-def is_unwanted() -> bool:
+def is_unwanted(target: Target[Any]) -> bool:
     """Return whether every graph is compiled anew: the cache is off, or compilation is observed."""
     options = config.current()
-    is_watched = any(map(stages.wanted, _STAGES)) or any(map(logs.are_read, _COMPILING))
+    logged = (*_COMPILING, f"codegen.{target.name}")
+    is_watched = any(map(stages.wanted, _STAGES)) or any(map(logs.are_read, logged))
     return not options.cache or options.verify or is_watched
 
 
-def check(module: GraphModule, examples: Sequence[Any], target: str) -> None:
+def check(module: GraphModule, examples: Sequence[Any], target: Target[Any]) -> None:
     """Raise `Bypass` for a graph that no key or no entry can describe."""
     options = config.current()
     if options.freezing and not torch.is_grad_enabled():
         raise Bypass("parameters are constants")
-    if options.cudagraphs and target == "triton":
-        raise Bypass("its launches are recorded")
+    if reason := target.why_not_kept():
+        raise Bypass(reason)
     if EXTENSIONS:
         raise Bypass(f"the compiler is extended by {EXTENSIONS[0]}")
     _check_state()

@@ -16,7 +16,7 @@ from minitorch2.autograd.compiled_program import repeats
 from minitorch2.backends.graph_cache.bypass import LAYER, Bypass
 from minitorch2.bytecode.guards.torch_state import STATE_READERS, autocast_dtypes
 from minitorch2.cache import Key, digest_of_sources, key_of
-from minitorch2.codegen.triton.availability import is_interpreting
+from minitorch2.codegen.target import Target
 from minitorch2.config import Config
 from minitorch2.graph.canonical import graph_hash
 from minitorch2.graph.fake_tensor import storage_key
@@ -70,11 +70,12 @@ STATE: Final[dict[str, Callable[[], object]]] = {
 """What PyTorch keeps per thread or per process and tracing or code generation asks for."""
 
 
-def key_of_graph(module: GraphModule, examples: Sequence[Any], target: str, sizes: str = "") -> Key:
+def key_of_graph(
+    module: GraphModule, examples: Sequence[Any], target: Target[Any], sizes: str = ""
+) -> Key:
     """Return the key of a captured graph's compiled form.
 
     Args:
-        target: what kernels are made of: "numba" or "triton".
         sizes: what is known of sizes that vary.
 
     Raises:
@@ -94,7 +95,7 @@ def key_of_graph(module: GraphModule, examples: Sequence[Any], target: str, size
         options=_options(),
         **{name: str(reader()) for name, reader in STATE.items()},
         **{name: _setting(name) for name in SETTINGS},
-        target=f"{target}{' interpreted' if target == 'triton' and is_interpreting() else ''}",
+        target=f"{target.name} {target.variant()}".strip(),
         device=" ".join(_devices(examples)),
         versions=_versions(),
         minitorch2=digest_of_sources(*_FLOORS),

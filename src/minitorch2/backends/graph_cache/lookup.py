@@ -5,22 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from minitorch2 import cache, stages
+from minitorch2.autograd import aot_autograd
 from minitorch2.autograd.compiled_program import CompiledProgram, Run
-from minitorch2.autograd.runtime import BoxedCall, Compiler
+from minitorch2.autograd.runtime import Compiler
 from minitorch2.backends.graph_cache.bypass import Bypass, check, is_unwanted, note_bypass
 from minitorch2.backends.graph_cache.entry import Entry, count_again, counted
 from minitorch2.backends.graph_cache.key import key_of_graph
 from minitorch2.backends.graph_cache.sizes import Guards, Sizes
 from minitorch2.codegen.spelling import UnspellableError
+from minitorch2.codegen.target import Target
+from minitorch2.graph.compiled_graph import CompiledGraph
 from minitorch2.graph.graph_module import GraphModule
 from minitorch2.logs import get_logger
-
-if TYPE_CHECKING:
-    from minitorch2.codegen.compile_graph import GraphCompiler, Target
 
 _LOGGER = get_logger(__name__)
 
@@ -31,6 +31,13 @@ class Compilers:
 
     forward: Compiler
     backward: Compiler
+
+    def program(self, gm: GraphModule, example_inputs: Sequence[Any], **options: Any) -> Run:
+        """Return a captured graph compiled as a whole, by `aot_autograd`."""
+        forward, backward = self.forward, self.backward
+        return aot_autograd(
+            gm, example_inputs, forward_compiler=forward, backward_compiler=backward, **options
+        )
 
 
 Build: TypeAlias = Callable[[GraphModule, list[Any], Compilers], Run]
@@ -50,13 +57,15 @@ _PROGRAMS: WeakValueDictionary[str, CompiledProgram] = WeakValueDictionary()
 _KNOWN: WeakKeyDictionary[CompiledProgram, _Known] = WeakKeyDictionary()
 
 
-def compiled_once(module: GraphModule, examples: list[Any], target: Target, build: Build) -> Run:
+def compiled_once(
+    module: GraphModule, examples: list[Any], target: Target[Any], build: Build
+) -> Run:
     """``build(module, examples, compilers)``, or the same from the cache.
 
     Counted as ``graphs_shared`` (with a graph of this process), ``graphs_loaded`` (from the disk),
     ``graphs_compiled`` or ``graphs_bypassed``.
     """
-    if is_unwanted():
+    if is_unwanted(target):
         compiler = _new_compiler(target)
         return build(module, examples, Compilers(compiler, compiler))
     try:
@@ -76,12 +85,11 @@ def compiled_once(module: GraphModule, examples: list[Any], target: Target, buil
     return _Compilation(key, sizes, target).run(module, examples, build)
 
 
-def _new_compiler(target: Target) -> GraphCompiler:
+def _new_compiler(target: Target[Any]) -> Callable[..., CompiledGraph]:
     # Deferred: it imports lowerings, scheduler and printers, which a process whose graphs are all
     # in the cache does not need.
     written = import_module("minitorch2.codegen.compile_graph")
-    compiler: GraphCompiler = written.GraphCompiler(target)
-    return compiler
+    return written.GraphCompiler(target)  # type: ignore[no-any-return]
 
 
 def _found(key: cache.Key, sizes: Sizes) -> CompiledProgram | None:
@@ -114,23 +122,23 @@ class _Compilation:
     graph.
     """
 
-    def __init__(self, key: cache.Key, sizes: Sizes, target: Target) -> None:
+    def __init__(self, key: cache.Key, sizes: Sizes, target: Target[Any]) -> None:
         self.key = key
         self.sizes = sizes
-        self.forward = _new_compiler(target)
-        self.backward = _new_compiler(target)
+        self.compiler = _new_compiler(target)
+        self.forward: CompiledGraph | None = None
         self.entry: Entry | None = None
 
     def run(self, module: GraphModule, examples: list[Any], build: Build) -> Run:
         """Return the compiled program's function."""
         with stages.collect(texts=False) as log:
-            run = build(module, examples, Compilers(self.forward, self._compile_backward))
+            run = build(module, examples, Compilers(self._compile_forward, self._compile_backward))
         program = getattr(run, "compiled", None)
-        if program is None or self.forward.printed is None:
+        if program is None or self.forward is None or self.forward.source is None:
             return run
         try:
-            guards, text = self.sizes.learned(), self.forward.printed.program()
-            self.entry = Entry(program.plan, guards, text, counts=(counted(log), {}))
+            guards, text = self.sizes.learned(), self.forward.source()
+            self.entry = Entry(program.plan, guards, text, counts=(counted(log.counts), {}))
             payload = self.entry.payload()
         except (Bypass, UnspellableError) as reason:
             note_bypass(str(reason))
@@ -141,17 +149,18 @@ class _Compilation:
             cache.store(self.key, payload)
         return run
 
-    def _compile_backward(self, module: GraphModule, examples: Sequence[Any]) -> BoxedCall:
-        with stages.collect(texts=False) as log:
-            call = self.backward(module, examples)
-        arguments = module.graph.placeholders
-        written = tuple(i for i, node in enumerate(arguments) if node.meta.get("donated"))
-        if self.entry is not None and self.backward.printed is not None:
-            counts = (self.entry.counts[0], counted(log))
+    def _compile_forward(self, module: GraphModule, examples: Sequence[Any]) -> CompiledGraph:
+        self.forward = self.compiler(module, examples)
+        return self.forward
+
+    def _compile_backward(self, module: GraphModule, examples: Sequence[Any]) -> CompiledGraph:
+        compiled = self.compiler(module, examples)
+        if self.entry is not None and compiled.source is not None:
+            counts = (self.entry.counts[0], counted(compiled.counts))
             try:
-                text = self.backward.printed.program()
-                entry = replace(self.entry, backward=text, written=written, counts=counts)
+                text = compiled.source()
+                entry = replace(self.entry, backward=text, written=compiled.written, counts=counts)
                 cache.store(self.key, entry.payload())
             except UnspellableError as reason:
                 note_bypass(str(reason))
-        return call
+        return compiled

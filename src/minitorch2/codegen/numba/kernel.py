@@ -21,30 +21,28 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import torch
-
-from minitorch2.codegen.common import kernel_name
 from minitorch2.codegen.numba.columns import ColumnPrinter
-from minitorch2.codegen.numba.kernel_printer import KernelPrinter, NumbaKernel
+from minitorch2.codegen.numba.kernel_printer import KernelPrinter
 from minitorch2.codegen.numba.pointwise import PointwisePrinter
 from minitorch2.codegen.numba.rows import RowPrinter
 from minitorch2.codegen.numba.scatter import ScatterPrinter
+from minitorch2.codegen.target import Kernel
+from minitorch2.loopir.buffers import Buffer
 from minitorch2.loopir.loop_order import reduces_across
 from minitorch2.loopir.schedule import KernelNode, Schedule, bodies
-
-__all__ = ["NumbaKernel", "print_kernel"]
+from minitorch2.native.kernels.runtime import KernelSource
 
 
 def print_kernel(
-    node: KernelNode, schedule: Schedule, dtypes: Mapping[str, torch.dtype], number: int
-) -> NumbaKernel:
+    node: KernelNode, schedule: Schedule, buffers: Mapping[str, Buffer], name: str
+) -> Kernel[KernelSource]:
     """Return the kernel of a scheduled node.
 
     Raises:
         LoweringError: a primitive has no Numba form for its dtype.
     """
     shape = _choose_shape(node)
-    return shape(node, schedule, dtypes).print(kernel_name(node, number))
+    return shape(node, schedule, buffers).print(name)
 
 
 def _choose_shape(node: KernelNode) -> type[KernelPrinter]:

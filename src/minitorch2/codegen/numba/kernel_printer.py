@@ -8,13 +8,14 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import torch
 
 from minitorch2.codegen.common import Block, TextValue, code_in, drop_unused, user_lines
 from minitorch2.codegen.numba import operators
 from minitorch2.codegen.numba.handler import WRONG, Arguments, NumbaHandler
+from minitorch2.codegen.target import Kernel
+from minitorch2.loopir.buffers import Buffer
 from minitorch2.loopir.expressions import Expr, index_symbols, product
 from minitorch2.loopir.memory_plan import passes
 from minitorch2.loopir.ops import ReductionKind, use_handler
@@ -27,22 +28,10 @@ WORK_OF_A_THREAD = 150_000
 _FUNCTION_CALL = re.compile(rf"\b({'|'.join(ELEMENTARY)})\(")
 
 
-@dataclass(frozen=True)
-class NumbaKernel:
-    """A kernel and its call: `kernel(iterations, address of each buffer..., each size...)`."""
-
-    source: KernelSource
-    iterations: Expr
-    buffers: tuple[str, ...]
-    sizes: tuple[Expr, ...]
-
-
 class KernelPrinter:
     """The base of the four printers; subclasses define the nest of loops and the accumulators."""
 
-    def __init__(
-        self, node: KernelNode, schedule: Schedule, dtypes: Mapping[str, torch.dtype]
-    ) -> None:
+    def __init__(self, node: KernelNode, schedule: Schedule, buffers: Mapping[str, Buffer]) -> None:
         self.node = node
         self.schedule = schedule
         self.bodies = bodies(node)
@@ -51,7 +40,7 @@ class KernelPrinter:
         read = {name for body in self.bodies for name in body.read_names}
         owner = schedule.inplace.owner
         self.arguments = Arguments(
-            dtypes,
+            {name: buffers[name].dtype for name in {*written, *read, *map(owner, written | read)}},
             {name: owner(name) for name in written | read},
             {owner(name) for name in read - schedule.removed},
             {owner(name) for name in written - schedule.removed},
@@ -81,7 +70,7 @@ class KernelPrinter:
             if (is_scalar or same_pass) and root == body.name:
                 self.arguments.read.discard(root)
 
-    def print(self, name: str) -> NumbaKernel:
+    def print(self, name: str) -> Kernel[KernelSource]:
         """Write all loops, then the function around them."""
         with use_handler(self.handler):
             iterations = self.write_loops()
@@ -100,7 +89,7 @@ class KernelPrinter:
         types = tuple(operators.MEMORY_TYPE[self.arguments.dtypes[root]] for root in roots)
         text = "\n".join(lines) + "\n"
         source = KernelSource(name, text, types, len(self.arguments.sizes), grain, inner)
-        return NumbaKernel(source, iterations, roots, tuple(self.arguments.sizes))
+        return Kernel(source, iterations, roots, tuple(self.arguments.sizes))
 
     def write_loops(self) -> Expr:
         """Write the body of the function; return the number of iterations."""

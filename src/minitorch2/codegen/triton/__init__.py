@@ -17,7 +17,7 @@ It takes scheduled loop nests and gives GPU kernels as readable text, and what l
     library.py     device functions that kernels call (the only files here that import triton:
     launch.py      load a kernel's file, compile it, launch it with little overhead  these two,
     libdevice_on_cpu.py  and the stand-in for CUDA's math library in the interpreter)
-    driver.py      a built-in function per kernel, which calls it without Triton's launcher
+    target.py      kernels as the compiler of graphs asks for them
     contraction.py products and convolutions as one sum of products of two operands
     sites.py       where a schedule has one, and the kernels that could be one with it
     template.py    such a kernel, around a loop written by hand (contraction.py.jinja)
@@ -28,6 +28,9 @@ It takes scheduled loop nests and gives GPU kernels as readable text, and what l
 Without a GPU, `TRITON_INTERPRET=1` in the environment runs every kernel on CPU tensors, in Python.
 """
 
+from dataclasses import dataclass
+
+from minitorch2 import cache
 from minitorch2.loopir.schedule import Capabilities
 
 CAPABILITIES = Capabilities(
@@ -37,3 +40,16 @@ CAPABILITIES = Capabilities(
 """Softmax and layer norm are one kernel; a value that a later pass over a row needs is computed
 again, however long the row is. A kernel with 127 pointers to read took 4.5 seconds to compile.
 A launch has 4 KiB for arguments."""
+
+
+@dataclass(frozen=True)
+class KernelSource:
+    """The text of a module with one kernel. Only the name and the comments depend on the graph."""
+
+    name: str
+    text: str
+
+    def key(self) -> str:
+        """Return a key that is equal for kernels that compute the same, whatever their names."""
+        code = "\n".join(line for line in self.text.splitlines() if not line.startswith("#"))
+        return cache.digest_of(code.replace(f"def {self.name}(", "def kernel("))

@@ -84,17 +84,11 @@ Chooser = Callable[[Site, Trials], TemplateNode | None]
 """`choose(site, trials)`: how to compute a site, or None for the library."""
 
 
-def buffers_by_name(lowered: LoweredGraph) -> dict[str, Buffer]:
-    """Return all buffers of a graph."""
-    inputs = [value for value in lowered.inputs if isinstance(value, Buffer)]
-    return {b.name: b for b in (*inputs, *lowered.constants.values(), *lowered.buffers)}
-
-
 def with_templates(
     lowered: LoweredGraph, plan: Schedule, capabilities: Capabilities, choose: Chooser | None = None
 ) -> Schedule:
     """Return the schedule with templates where `choose` says so (default: by measuring)."""
-    trials = Trials(buffers_by_name(lowered), lowered.hints)
+    trials = Trials(lowered.by_name(), lowered.hints)
     trials.compile_ahead(find_sites(plan, lowered.output_names))
     choose = choose or choose_by_measuring
     templates: dict[BaseSchedulerNode, TemplateNode] = {}

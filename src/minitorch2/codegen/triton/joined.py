@@ -15,14 +15,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from minitorch2.codegen.common import INDENT, user_lines
+from minitorch2.codegen.target import Kernel
+from minitorch2.codegen.triton import KernelSource
 from minitorch2.codegen.triton.blocks import pointwise_blocks
 from minitorch2.codegen.triton.domain import KernelDomain, choose_domain
 from minitorch2.codegen.triton.indexing import XNUMEL
 from minitorch2.codegen.triton.kernel import (
     IMPORTS,
     KernelPrinter,
-    KernelSource,
-    TritonKernel,
     function_text,
 )
 from minitorch2.codegen.triton.template import TemplateNode
@@ -87,7 +87,7 @@ def print_joined_kernel(
     name: str,
     removed: frozenset[str],
     inplace: Mapping[str, str],
-) -> TritonKernel:
+) -> Kernel[KernelSource]:
     """Print one kernel for all kernels of a node."""
     parts = [_print_part(kernel, buffers, removed, inplace) for kernel in node.kernels]
     joint = _Joint(parts)
@@ -98,7 +98,7 @@ def print_joined_kernel(
     body = "".join(f"{INDENT}{line}\n" for line in joint.body())
     head = f"{decorator}\n@triton.jit\ndef {name}({', '.join(joint.names.values())}):\n"
     text = f"{IMPORTS.format(decorator='joined')}\n\n{joint.functions()}{comments}{head}{body}"
-    return TritonKernel(KernelSource(name, text), _programs(parts), tuple(joint.types), ())
+    return Kernel(KernelSource(name, text), _programs(parts), tuple(joint.types), ())
 
 
 def _domain(

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 import sympy
 
-from minitorch2 import cache
 from minitorch2.codegen.common import INDENT, drop_unused, user_lines
+from minitorch2.codegen.target import Kernel
+from minitorch2.codegen.triton import KernelSource
 from minitorch2.codegen.triton.arguments import KernelArgument, KernelArguments
 from minitorch2.codegen.triton.blocks import Blocks
 from minitorch2.codegen.triton.domain import KernelDomain, choose_domain
@@ -30,32 +30,6 @@ from minitorch2.codegen.triton.library import libdevice
 """
 
 
-@dataclass(frozen=True)
-class KernelSource:
-    """The text of a module with one kernel. Only the name and the comments depend on the graph."""
-
-    name: str
-    text: str
-
-    def key(self) -> str:
-        """Return a key that is equal for kernels that compute the same, whatever their names."""
-        code = "\n".join(line for line in self.text.splitlines() if not line.startswith("#"))
-        return cache.digest_of(code.replace(f"def {self.name}(", "def kernel("))
-
-
-@dataclass(frozen=True)
-class TritonKernel:
-    """A kernel and its call `kernel(programs, *pointers, *sizes)`.
-
-    The pointers name buffers, and `programs` is the number of blocks to compute.
-    """
-
-    source: KernelSource
-    programs: Expr
-    pointers: tuple[str, ...]
-    sizes: tuple[Expr, ...]
-
-
 def print_triton_kernel(
     kernel: KernelNode,
     buffers: Mapping[str, Buffer],
@@ -63,7 +37,7 @@ def print_triton_kernel(
     name: str,
     removed: Iterable[str] = (),
     inplace: Mapping[str, str] | None = None,
-) -> TritonKernel:
+) -> Kernel[KernelSource]:
     """Print the kernel of a node of the schedule.
 
     Args:
@@ -117,7 +91,7 @@ class KernelPrinter:
             frozenset(inplace),
         )
 
-    def run(self, name: str) -> TritonKernel:
+    def run(self, name: str) -> Kernel[KernelSource]:
         """Print the kernel with its decorator."""
         lines, pointers, sizes = self.write()
         parameters = [argument.name for argument in (*pointers, *sizes)]
@@ -126,7 +100,7 @@ class KernelPrinter:
         imports = IMPORTS.format(decorator=decorator.partition("(")[0].removeprefix("@"))
         comments = "".join(f"{line}\n" for line in user_lines(self.kernel))
         text = f"{imports}\n\n{comments}{decorator}\n@triton.jit\ndef {name}{code}"
-        return TritonKernel(
+        return Kernel(
             KernelSource(name, text),
             self.domain.programs,
             tuple(str(pointer.value) for pointer in pointers),

@@ -26,8 +26,8 @@ import triton.language as tl
 
 from minitorch2 import cache as disk
 from minitorch2 import config, stages
+from minitorch2.codegen.triton import KernelSource
 from minitorch2.codegen.triton.availability import is_interpreting
-from minitorch2.codegen.triton.kernel import KernelSource
 from minitorch2.codegen.triton.values import TRITON_POINTERS
 from minitorch2.foundation.generated_code import execute
 from minitorch2.native.memory import bytes_at
@@ -204,48 +204,26 @@ def _element_at(address: int, pointer: str) -> torch.Tensor:
 def pointwise(
     *,
     pointers: str,
-    XBLOCK: int,
-    YBLOCK: int | None = None,
     num_warps: int,
+    num_stages: int | None = None,
     checks_indices: bool = False,
+    **blocks: int,
 ) -> Callable[[JitFunction], Launcher]:
-    """Return the decorator of a kernel without reductions; with `YBLOCK` it works in tiles."""
-    blocks = {"XBLOCK": XBLOCK} | ({} if YBLOCK is None else {"YBLOCK": YBLOCK})
-    return lambda function: Launcher(function, pointers, blocks, num_warps, checks_indices)
+    """Return the decorator of a kernel without reductions; with `YBLOCK` it works in tiles.
 
-
-def reduction(
-    *, pointers: str, XBLOCK: int, RBLOCK: int, num_warps: int, checks_indices: bool = False
-) -> Callable[[JitFunction], Launcher]:
-    """Return the decorator of a kernel that visits the elements that it reduces in a loop."""
-    blocks = {"XBLOCK": XBLOCK, "RBLOCK": RBLOCK}
-    return lambda function: Launcher(function, pointers, blocks, num_warps, checks_indices)
-
-
-def template(
-    *,
-    pointers: str,
-    XBLOCK: int,
-    YBLOCK: int,
-    RBLOCK: int,
-    num_warps: int,
-    num_stages: int,
-    checks_indices: bool = False,
-) -> Callable[[JitFunction], Launcher]:
-    """Return the decorator of a product or a convolution with its prologues and epilogue."""
-    blocks = {"XBLOCK": XBLOCK, "YBLOCK": YBLOCK, "RBLOCK": RBLOCK}
+    Args: as of `Launcher`; the blocks are `XBLOCK`, `YBLOCK` and `RBLOCK`, as far as there are any.
+    """
     return lambda f: Launcher(f, pointers, blocks, num_warps, checks_indices, num_stages)
 
 
-def joined(
-    *, pointers: str, num_warps: int, checks_indices: bool = False
-) -> Callable[[JitFunction], Launcher]:
-    """Return the decorator of several kernels in one, which know their block sizes."""
-    return lambda function: Launcher(function, pointers, {}, num_warps, checks_indices)
-
-
-persistent_reduction = reduction
+reduction = pointwise
+"""The decorator of a kernel that visits the elements that it reduces in a loop."""
+persistent_reduction = pointwise
 """The decorator of a kernel whose block holds everything that is reduced."""
+template = pointwise
+"""The decorator of a product or a convolution with its prologues and epilogue."""
+joined = pointwise
+"""The decorator of several kernels in one, which know their block sizes."""
 
 _LAUNCHERS: dict[str, Launcher] = {}
 

@@ -23,13 +23,14 @@ import jinja2
 import torch
 
 from minitorch2.codegen.common import user_lines
+from minitorch2.codegen.target import Kernel
+from minitorch2.codegen.triton import KernelSource
 from minitorch2.codegen.triton.arguments import KernelArgument, KernelArguments
 from minitorch2.codegen.triton.blocks import Blocks
 from minitorch2.codegen.triton.contraction import Contraction, Operand
 from minitorch2.codegen.triton.domain import KernelDomain, blocks_in
 from minitorch2.codegen.triton.handler import TritonHandler
 from minitorch2.codegen.triton.indexing import YINDEX, is_narrow, unflatten
-from minitorch2.codegen.triton.kernel import KernelSource, TritonKernel
 from minitorch2.codegen.triton.sites import Site
 from minitorch2.codegen.triton.values import (
     TRITON_POINTERS,
@@ -215,7 +216,7 @@ def _template() -> jinja2.Template:
 
 def print_template_kernel(
     node: TemplateNode, buffers: Mapping[str, Buffer], *, name: str, removed: Iterable[str] = ()
-) -> TritonKernel:
+) -> Kernel[KernelSource]:
     """Return the kernel of a template.
 
     Args:
@@ -255,7 +256,7 @@ def print_template_kernel(
         masked=domain.needs_mask,
     )
     programs = product((given.batches, *tiles))
-    return TritonKernel(
+    return Kernel(
         KernelSource(name, text),
         programs,
         tuple(str(pointer.value) for pointer in pointers),

@@ -13,8 +13,10 @@ import torch
 
 from minitorch2 import cache
 from minitorch2.codegen.common import kernel_name
+from minitorch2.codegen.target import Kernel
+from minitorch2.codegen.triton import KernelSource
 from minitorch2.codegen.triton.contraction import Contraction
-from minitorch2.codegen.triton.kernel import TritonKernel, print_triton_kernel
+from minitorch2.codegen.triton.kernel import print_triton_kernel
 from minitorch2.codegen.triton.sites import Site
 from minitorch2.codegen.triton.template import TILES, TemplateNode, Tile, print_template_kernel
 from minitorch2.logs import get_logger
@@ -76,7 +78,7 @@ class Trial:
         self.device = site.product.kernel.device
         self.ways = candidates(site, [node for node in site.prologues if self._grows(node)])
         self.memory: dict[str, torch.Tensor] = {}
-        self._printed: dict[KernelNode, TritonKernel] = {}
+        self._printed: dict[KernelNode, Kernel[KernelSource]] = {}
         self._around = [self._kernel(node) for node in (*site.prologues, *site.behind)]
         self._first = {way.prologues: self._kernel(way) for way in self.ways[::-1]}
 
@@ -107,7 +109,7 @@ class Trial:
         layout = self.buffers[name].fixed_layout()
         return self._number(layout.storage_size()) * layout.dtype.itemsize
 
-    def _kernel(self, node: KernelNode) -> TritonKernel:
+    def _kernel(self, node: KernelNode) -> Kernel[KernelSource]:
         """Return the text of a kernel, printed when it is needed: a known answer needs few."""
         if node not in self._printed:
             self._printed[node] = _print(node, self.buffers)
@@ -145,17 +147,17 @@ class Trial:
             for way in self.ways
         ]
 
-    def _load(self, kernel: TritonKernel) -> Callable[..., None]:
+    def _load(self, kernel: Kernel[KernelSource]) -> Callable[..., None]:
         from minitorch2.codegen.triton import launch  # imports Triton, which may not be there
 
         source = kernel.source
         return launch.load_triton_kernel(source.name, source.text, self.device.index or 0)
 
-    def _launch(self, kernel: TritonKernel) -> Step:
+    def _launch(self, kernel: Kernel[KernelSource]) -> Step:
         run = self._load(kernel)
-        words = [self._memory_of(name).data_ptr() for name in kernel.pointers]
+        words = [self._memory_of(name).data_ptr() for name in kernel.buffers]
         numbers = [self._number(size) for size in kernel.sizes]
-        programs = self._number(kernel.programs)
+        programs = self._number(kernel.iterations)
         return lambda stream: run(programs, stream, *words, *numbers)
 
     def _call(self, kernel: ExternKernel) -> Step:
@@ -186,7 +188,7 @@ class Trial:
         return memory.as_strided(size, stride, self._number(layout.offset))
 
 
-def _print(node: KernelNode, buffers: Mapping[str, Buffer]) -> TritonKernel:
+def _print(node: KernelNode, buffers: Mapping[str, Buffer]) -> Kernel[KernelSource]:
     name = kernel_name(node, 0)
     if isinstance(node, TemplateNode):
         return print_template_kernel(node, buffers, name=name)

@@ -12,10 +12,10 @@ from typing import Any
 import sympy
 import torch
 
-from minitorch2.codegen.triton import CAPABILITIES
-from minitorch2.codegen.triton.autotune import buffers_by_name
+from minitorch2.codegen.target import Kernel
+from minitorch2.codegen.triton import CAPABILITIES, KernelSource
 from minitorch2.codegen.triton.joined import print_joined_kernel, why_alone
-from minitorch2.codegen.triton.kernel import TritonKernel, can_write_in_place, print_triton_kernel
+from minitorch2.codegen.triton.kernel import can_write_in_place, print_triton_kernel
 from minitorch2.codegen.triton.launch import load_triton_kernel
 from minitorch2.loopir.buffers import Buffer, BufferView
 from minitorch2.loopir.launches import join_launches
@@ -45,7 +45,7 @@ class Kernels:
         inputs = [b for b in lowered.inputs if isinstance(b, Buffer)]
         buffers = [*inputs, *lowered.constants.values(), *lowered.buffers]
         self.buffers = {buffer.name: buffer for buffer in buffers}
-        self.kernels: dict[int, TritonKernel] = {}
+        self.kernels: dict[int, Kernel[KernelSource]] = {}
         self.inplace: dict[str, str] = {}
         for position, node in enumerate(self.schedule.nodes):
             if isinstance(node, (SchedulerNode, FusedSchedulerNode)):
@@ -79,7 +79,7 @@ class Kernels:
                 self._launch(node, self.kernels[position])
         return [self._argument(output) for output in self.lowered.outputs]
 
-    def _launch(self, node: Any, kernel: TritonKernel) -> None:
+    def _launch(self, node: Any, kernel: Kernel[KernelSource]) -> None:
         for body in bodies(node):
             if body.name in self.inplace:
                 self.memory[body.name] = self.memory[self.inplace[body.name]]
@@ -87,9 +87,9 @@ class Kernels:
                 self.memory[body.name] = self._poisoned(body.buffer)
         load_triton_kernel(kernel.source.name, kernel.source.text)(*self.arguments(kernel))
 
-    def arguments(self, kernel: TritonKernel) -> list[int]:
-        addresses = [self.memory[name].data_ptr() for name in kernel.pointers]
-        return [self._number(kernel.programs), 0, *addresses, *map(self._number, kernel.sizes)]
+    def arguments(self, kernel: Kernel[KernelSource]) -> list[int]:
+        addresses = [self.memory[name].data_ptr() for name in kernel.buffers]
+        return [self._number(kernel.iterations), 0, *addresses, *map(self._number, kernel.sizes)]
 
     def _poisoned(self, buffer: Buffer) -> torch.Tensor:
         """New memory full of rubbish, so that an element that no kernel writes is seen."""
@@ -162,7 +162,7 @@ def check(
 def joined_texts(program: Callable[..., Any], *inputs: torch.Tensor) -> list[str]:
     """The texts of the launches that do several of a program's kernels."""
     lowered = lower_graph(record(program, *inputs))
-    buffers = buffers_by_name(lowered)
+    buffers = lowered.by_name()
     plan = schedule(lowered, CAPABILITIES)
     plan = join_launches(plan, lowered, CAPABILITIES, lambda kernel: why_alone(kernel, buffers))
     joined = (node for node in plan.nodes if isinstance(node, JoinedSchedulerNode))

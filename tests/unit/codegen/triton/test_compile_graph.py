@@ -1,4 +1,4 @@
-"""Whole graphs through `compile_graph(..., target="triton")`: wrapper, launches, library calls."""
+"""Whole graphs through `compile_graph(..., target=TRITON)`: wrapper, launches, library calls."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import torch.nn.functional as F
 from minitorch2 import stages
 from minitorch2.codegen.compile_graph import compile_graph
 from minitorch2.codegen.triton import availability
+from minitorch2.codegen.triton.target import TRITON
 from minitorch2.errors import BackendError
 from minitorch2.graph.node import SourceLine
 from tests.unit.codegen.aten_graph import call_inputs, record
@@ -26,7 +27,7 @@ def compiled(
     moved = [tensor.to(DEVICE) for tensor in inputs]
     gm = record(program, *moved, dynamic=dynamic)
     with stages.collect() as log:
-        call = compile_graph(gm, (), target="triton")
+        call = compile_graph(gm, (), target=TRITON)
     expected = program(*moved)
     for _ in range(2):
         arguments = call_inputs(gm, *moved)
@@ -83,7 +84,7 @@ def test_user_lines_with_quotes_survive_in_the_wrapper() -> None:
         if "source" in node.meta:
             node.meta["source"] = SourceLine("a.py", 1, "x['''] = \"\\n\"")
     x = torch.randn(3).to(DEVICE)
-    assert torch.equal(compile_graph(gm, (), target="triton")([x])[0], x + 1)
+    assert torch.equal(compile_graph(gm, (), target=TRITON)([x])[0], x + 1)
 
 
 def test_without_triton_one_sentence_says_what_is_missing(monkeypatch: Any) -> None:
@@ -92,7 +93,7 @@ def test_without_triton_one_sentence_says_what_is_missing(monkeypatch: Any) -> N
     assert reason is not None and "Triton is not installed" in reason
     gm = record(lambda x: (x + 1,), torch.randn(3).to(DEVICE))
     with pytest.raises(BackendError, match="Triton is not installed"):
-        compile_graph(gm, (), target="triton")
+        compile_graph(gm, (), target=TRITON)
 
 
 def test_without_a_gpu_one_sentence_says_what_is_missing(monkeypatch: Any) -> None:

@@ -11,8 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from minitorch2 import config, stages
-from minitorch2.codegen.compile_graph import compile_graph, compile_lowered
+from minitorch2.codegen.compile_graph import GraphCompiler, compile_graph
 from minitorch2.codegen.triton.joined import BLOCK
+from minitorch2.codegen.triton.target import TRITON
 from minitorch2.loopir.interpret import interpret
 from minitorch2.loopir.schedule import Capabilities
 from minitorch2.testing.loop_bodies import LoopGraph, loop_graphs
@@ -25,7 +26,7 @@ def check(program: Callable[..., Any], *inputs: torch.Tensor, launches: int) -> 
     moved = [to_device(x) for x in inputs]
     gm = record(program, *moved)
     with stages.collect() as log:
-        call = compile_graph(gm, target="triton")
+        call = compile_graph(gm, target=TRITON)
     results, expected = call(call_inputs(gm, *moved)), program(*moved)
     for result, reference in zip(results, expected, strict=True):
         torch.testing.assert_close(result, reference, equal_nan=True)
@@ -74,7 +75,7 @@ def test_what_cannot_share_a_launch_has_its_own() -> None:
 def test_sizes_that_are_not_known() -> None:
     gm = record(scaled, *map(torch.randn, (5, 6)), dynamic=True)
     with stages.collect() as log:
-        compile_graph(gm, target="triton")
+        compile_graph(gm, target=TRITON)
     assert log.counts["launches"] == 2
     assert "its programs are not known" in log.texts("schedule.txt")[0]
 
@@ -108,6 +109,6 @@ UNFUSED = Capabilities(max_fusion_size=1, joins=8, recomputes_rows=True)
 def test_random_loops_agree_with_the_numpy_interpreter(example: LoopGraph, fused: bool) -> None:
     expected = interpret(example.graph, example.inputs)
     capabilities = None if fused else UNFUSED
-    call = compile_lowered(example.graph, capabilities, target="triton")
+    call = GraphCompiler(TRITON, capabilities).compile(example.graph).call
     for result, answer in zip(call([*map(to_device, example.inputs)]), expected, strict=True):
         torch.testing.assert_close(result.cpu(), answer, rtol=0.0, atol=0.0, equal_nan=True)

@@ -18,6 +18,7 @@ from minitorch2.codegen import channels_last
 from minitorch2.codegen import compile_graph as compiling
 from minitorch2.codegen.triton import autotune
 from minitorch2.codegen.triton.sites import Site, find_sites
+from minitorch2.codegen.triton.target import TRITON
 from minitorch2.codegen.triton.template import TemplateNode, Tile, print_template_kernel
 from minitorch2.codegen.triton.trial import Trial, candidates
 from minitorch2.graph.fake_tensor import FakeTensor
@@ -88,7 +89,7 @@ def check(program: Callable[..., Any], *inputs: torch.Tensor, **tolerances: floa
     """Compare with eager; the text of the wrapper."""
     gm = record(program, *inputs)
     with stages.collect() as log, config.patch(max_autotune=True):
-        call = compiling.compile_graph(gm, (), target="triton")
+        call = compiling.compile_graph(gm, (), target=TRITON)
     for got, expected in zip(call(call_inputs(gm, *inputs)), program(*inputs), strict=True):
         torch.testing.assert_close(got, expected, **tolerances)
     return log.texts("wrapper.py")[0]
@@ -264,7 +265,7 @@ def test_what_others_read_stays_a_library_call() -> None:
         lambda x: (F.pad(x @ x, (1, 1)) + 1,),
     ):
         with stages.collect() as log, config.patch(max_autotune=True):
-            compiling.compile_graph(record(program, x), (), target="triton")
+            compiling.compile_graph(record(program, x), (), target=TRITON)
         assert not log.counts["templates"]
 
 

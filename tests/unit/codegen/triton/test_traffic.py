@@ -23,7 +23,7 @@ def passes_over(program: Callable[..., Any], x: torch.Tensor, *others: torch.Ten
     layouts = [
         made.buffers[name].fixed_layout()
         for kernel in made.kernels.values()
-        for name in kernel.pointers
+        for name in kernel.buffers
     ]
     return sum(int(a.storage_size()) * a.dtype.itemsize for a in layouts) / x.nbytes
 

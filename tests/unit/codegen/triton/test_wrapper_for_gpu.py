@@ -7,8 +7,8 @@ import torch
 import torch.nn.functional as F
 
 from minitorch2.autograd.decompositions import normalizations
-from minitorch2.codegen import compile_graph as compiling
-from minitorch2.codegen import triton
+from minitorch2.codegen.compile_graph import print_module
+from minitorch2.codegen.triton import target
 from minitorch2.graph.fake_tensor import FakeTensor
 from minitorch2.loopir.lower_graph import lower_graph
 from minitorch2.loopir.scheduler import schedule
@@ -29,12 +29,12 @@ def convnext_block(x, window, scale, shift, up, up_bias, down, down_bias, gamma)
 
 @pytest.fixture
 def body(monkeypatch):
-    monkeypatch.setattr(compiling, "why_unavailable", lambda device: None)
+    monkeypatch.setattr(target, "why_unavailable", lambda device: None)
     x = on_gpu(16, 96, 56, 56, order=torch.channels_last)
     weights = (96, 1, 7, 7), (96,), (96,), (384, 96), (384,), (96, 384), (96,), (96,)
     lowered = lower_graph(record(convnext_block, x, *(on_gpu(*size) for size in weights)))
-    plan = schedule(lowered, triton.CAPABILITIES)
-    return compiling.print_module(lowered, plan, "triton").text.partition("def call(args):")[2]
+    plan = schedule(lowered, target.CAPABILITIES)
+    return print_module(lowered, plan, target.TRITON).text.partition("def call(args):")[2]
 
 
 def test_a_block_is_three_kernels_and_three_library_calls(body):
