@@ -5,47 +5,8 @@
 
 from typing import Final
 
-from minitorch2.script.api import (
-    Attribute,
-    CompilationUnit,
-    ScriptError,
-    ScriptFunction,
-    ScriptModule,
-    annotate,
-    define,
-    export,
-    fork,
-    freeze,
-    ignore,
-    is_scripting,
-    load,
-    optimized_execution,
-    save,
-    script,
-    trace,
-    unused,
-    wait,
-)
+from minitorch2.script import api
+from minitorch2.script.api import *  # noqa: F403 - all of its names
 
-__all__ = [
-    "Attribute",
-    "CompilationUnit",
-    "Final",
-    "ScriptError",
-    "ScriptFunction",
-    "ScriptModule",
-    "annotate",
-    "define",
-    "export",
-    "fork",
-    "freeze",
-    "ignore",
-    "is_scripting",
-    "load",
-    "optimized_execution",
-    "save",
-    "script",
-    "trace",
-    "unused",
-    "wait",
-]
+__all__ = ["Final"]
+__all__ += api.__all__

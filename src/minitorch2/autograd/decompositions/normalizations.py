@@ -162,13 +162,10 @@ def native_batch_norm(
 
 
 @register_decomposition(aten._native_batch_norm_legit_no_training.default)
-def native_batch_norm_no_training(
-    x: Tensor, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor, running_var:
-    Tensor,
-    momentum: float, eps: float,
-) -> tuple[Tensor, ...]:  # fmt: skip
-    """Batch normalization by the running statistics."""
-    return native_batch_norm(x, weight, bias, running_mean, running_var, False, momentum, eps)
+def native_batch_norm_no_training(x: Tensor, *args: Any) -> tuple[Tensor, ...]:
+    """Batch normalization by the running statistics: all arguments but `training`."""
+    weight, bias, mean, variance, *rest = args
+    return native_batch_norm(x, weight, bias, mean, variance, False, *rest)
 
 
 @register_decomposition(aten.cudnn_batch_norm.default)
@@ -178,26 +175,17 @@ def cudnn_batch_norm(x: Tensor, *args: Any) -> tuple[Tensor, ...]:
 
 
 @register_decomposition(aten._batch_norm_with_update.default)
-def batch_norm_with_update(
-    x: Tensor, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor, running_var:
-    Tensor,
-    momentum: float, eps: float,
-) -> tuple[Tensor, ...]:  # fmt: skip
+def batch_norm_with_update(x: Tensor, *args: Any) -> tuple[Tensor, ...]:
     """Batch normalization in training. PyTorch's meta kernel mistakes 16-bit statistics' dtype."""
-    return cudnn_batch_norm(x, weight, bias, running_mean, running_var, True, momentum, eps)
+    return cudnn_batch_norm(x, *args[:4], True, *args[4:])
 
 
 @register_decomposition(aten._native_batch_norm_legit.no_stats)
 def native_batch_norm_no_stats(
-    x: Tensor,
-    weight: Tensor | None,
-    bias: Tensor | None,
-    training: bool,
-    momentum: float,
-    eps: float,
+    x: Tensor, weight: Tensor | None, bias: Tensor | None, training: bool, *rest: float
 ) -> tuple[Tensor, ...]:
     """Batch normalization without running statistics."""
-    return native_batch_norm(x, weight, bias, None, None, True, momentum, eps)
+    return native_batch_norm(x, weight, bias, None, None, True, *rest)
 
 
 @register_decomposition(aten.native_batch_norm_backward.default)

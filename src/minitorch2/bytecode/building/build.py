@@ -85,7 +85,7 @@ from minitorch2.bytecode.trackers import control_rules
 from minitorch2.bytecode.trackers.base import VariableTracker
 from minitorch2.bytecode.trackers.descriptors import is_trusted
 from minitorch2.bytecode.trackers.interfaces import Capture
-from minitorch2.bytecode.trackers.python_values import (
+from minitorch2.bytecode.trackers.python_values import (  # noqa: F401 - they register rules
     builtin_rules,
     constructors,
     context_variables,
@@ -101,7 +101,7 @@ from minitorch2.bytecode.trackers.python_values import (
 from minitorch2.bytecode.trackers.python_values.constant import ConstantVariable, is_constant_value
 from minitorch2.bytecode.trackers.python_values.records import is_record
 from minitorch2.bytecode.trackers.python_values.sequence import SizeVariable, TupleVariable
-from minitorch2.bytecode.trackers.torch_values import (
+from minitorch2.bytecode.trackers.torch_values import (  # noqa: F401 - they register rules
     checkpoint_rules,
     context,
     custom_function_rules,
@@ -127,38 +127,6 @@ from minitorch2.marks import controls
 from minitorch2.native.cpython.library import CachedFunction
 from minitorch2.native.torch_internals.modes import DeviceContext
 from minitorch2.native.torch_internals.operators import CustomOpDef
-
-RULES: Final = (
-    builtin_rules,
-    checkpoint_rules,
-    constructors,
-    context,
-    context_variables,
-    control_rules,
-    copies,
-    custom_function_rules,
-    engine_rules,
-    forward_mode,
-    functional_module,
-    higher_order_rules,
-    hooks,
-    library_rules,
-    made_class,
-    made_descriptors,
-    made_records,
-    numpy_random,
-    numpy_rules,
-    optimizer_rules,
-    outside_context,
-    override_rules,
-    storages,
-    tensor_constructors,
-    text_formats,
-    triton_kernel,
-    transform_rules,
-    warning_rules,
-    weak_reference,
-)
 
 
 def build(capture: Capture, value: object, source: Source) -> VariableTracker:

@@ -25,9 +25,9 @@ import copy
 import itertools
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import Final, TypeAlias
+from typing import Any, ClassVar, Final, TypeAlias
 
 from minitorch2.graph.scope import is_name
 
@@ -52,7 +52,7 @@ class Source:
 
     @cached_property
     def _key(self) -> tuple[object, ...]:
-        return (type(self), *(getattr(self, name) for name in self.__dataclass_fields__))
+        return (type(self), *(getattr(self, field.name) for field in fields(self)))
 
     @cached_property
     def _hash(self) -> int:
@@ -156,8 +156,14 @@ def is_drawn(source: Source) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class StepSource(Source):
-    """A source one step away from another."""
+    """A source one step away from another.
 
+    Attributes:
+        FORM: the expression, given those of `base` and of the class's own `FUNCTION`.
+    """
+
+    FORM: ClassVar[str]
+    FUNCTION: ClassVar[Any] = None
     of: Source
 
     @property
@@ -166,7 +172,8 @@ class StepSource(Source):
 
     def step(self, base: str, named: Naming = plainly) -> str:
         """Return the expression, given one for the base: guards keep the base in a temporary."""
-        raise NotImplementedError
+        function = "" if self.FUNCTION is None else named(self.FUNCTION)
+        return self.FORM.format(base=base, self=self, function=function)
 
     def expression(self, named: Naming = plainly) -> str:
         return self.step(self.of.expression(named), named)
@@ -200,9 +207,7 @@ class ItemSource(StepSource):
     """``base[key]`` for a key whose `repr` is a literal (int, str, bool, None, tuples of them)."""
 
     key: object
-
-    def step(self, base: str, named: Naming = plainly) -> str:
-        return f"{base}[{self.key!r}]"
+    FORM = "{base}[{self.key!r}]"
 
 
 @dataclass(frozen=True, eq=False)
@@ -210,17 +215,14 @@ class StrideSource(StepSource):
     """``base.stride(dim)``."""
 
     dim: int
-
-    def step(self, base: str, named: Naming = plainly) -> str:
-        return f"{base}.stride({self.dim})"
+    FORM = "{base}.stride({self.dim})"
 
 
 @dataclass(frozen=True, eq=False)
 class CallSource(StepSource):
-    """``base()``: the result of calling a weak reference."""
+    """``base()``: the object that a weak reference refers to."""
 
-    def step(self, base: str, named: Naming = plainly) -> str:
-        return f"{base}()"
+    FORM = "{base}()"
 
 
 @dataclass(frozen=True, eq=False)
@@ -241,8 +243,7 @@ class AppliedSource(StepSource):
 class ReducedSource(StepSource):
     """``base.__reduce__()``: the arguments from which a built-in iterator was made."""
 
-    def step(self, base: str, named: Naming = plainly) -> str:
-        return f"{base}.__reduce__()"
+    FORM = "{base}.__reduce__()"
 
 
 @dataclass(frozen=True, eq=False)
@@ -264,17 +265,14 @@ class FunctionModeSource(StepSource):
     """A mode on PyTorch's stack of modes that override functions; `base` reads the stack."""
 
     index: int
-
-    def step(self, base: str, named: Naming = plainly) -> str:
-        return f"{base}({self.index})"
+    FORM = "{base}({self.index})"
 
 
 @dataclass(frozen=True, eq=False)
 class TypeSource(StepSource):
     """``type(base)``."""
 
-    def step(self, base: str, named: Naming = plainly) -> str:
-        return f"{named(type)}({base})"
+    FORM, FUNCTION = "{function}({base})", type
 
 
 @dataclass(frozen=True, eq=False)
@@ -282,9 +280,7 @@ class ClosureSource(StepSource):
     """The content of a function's closure cell: ``fn.__closure__[index].cell_contents``."""
 
     index: int
-
-    def step(self, base: str, named: Naming = plainly) -> str:
-        return f"{base}.__closure__[{self.index}].cell_contents"
+    FORM = "{base}.__closure__[{self.index}].cell_contents"
 
 
 @dataclass(frozen=True, eq=False)
@@ -305,13 +301,11 @@ class ContentsSource(StepSource):
 class DictKeysSource(StepSource):
     """The list of a dict's keys or of a set's elements: for those that have no literal."""
 
-    def step(self, base: str, named: Naming = plainly) -> str:
-        return f"[*{base}]"
+    FORM = "[*{base}]"
 
 
 @dataclass(frozen=True, eq=False)
 class DictValuesSource(StepSource):
     """The list of a dict's values (or of any iterable's `values()`)."""
 
-    def step(self, base: str, named: Naming = plainly) -> str:
-        return f"[*{base}.values()]"
+    FORM = "[*{base}.values()]"

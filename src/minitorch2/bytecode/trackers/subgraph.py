@@ -16,7 +16,8 @@ import sympy
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
 from minitorch2.bytecode.trackers.interfaces import Evaluator
 from minitorch2.bytecode.trackers.torch_values.tensor import TensorVariable
-from minitorch2.graph.fake_tensor import FakeTensor
+from minitorch2.graph.effects import is_random, written_by
+from minitorch2.graph.fake_tensor import FakeTensor, same_storage
 from minitorch2.graph.graph import Graph
 from minitorch2.graph.graph_module import GraphModule
 from minitorch2.graph.node import Node, map_nodes
@@ -68,6 +69,21 @@ class Subgraph:
         """Return the nodes from around that are read, or among the outputs."""
         read = [found for node in self.graph.nodes for found in node.all_input_nodes]
         return list(dict.fromkeys(n for n in (*read, *outputs) if n.graph is not self.graph))
+
+    def check_repeatable(self, code: str, draws: str | None) -> None:
+        """Check that the part can run again: it writes nothing outside, and draws no numbers.
+
+        Args:
+            code: the code of the graph break.
+            draws: says where it may not draw random numbers; None where it may.
+        """
+        outside = [node.meta["val"] for node in self.read()]
+        for node in self.graph.nodes:
+            values = [used.meta["val"] for used in written_by(node)]
+            if any(same_storage(value, other) for value in values for other in outside):
+                unsupported(code, f"{node.name} writes to a tensor from outside")
+            if draws is not None and is_random(node):
+                unsupported(code, f"{node.name} draws random numbers {draws}")
 
     def symbols(self) -> set[sympy.Symbol]:
         """Return the sizes that are arguments of its operations."""

@@ -190,13 +190,13 @@ def sign(dtype: torch.dtype, x: Value) -> Value:
     return x if dtype == torch.bool else ops.sign(x)
 
 
-@pointwise(aten.maximum)
+@pointwise(aten.maximum, aten.clamp_min)
 def maximum(dtype: torch.dtype, x: Value, y: Value) -> Value:
     """Return the larger; NaN if either is NaN."""
     return ops.maximum(x, y)
 
 
-@pointwise(aten.minimum)
+@pointwise(aten.minimum, aten.clamp_max)
 def minimum(dtype: torch.dtype, x: Value, y: Value) -> Value:
     """Return the smaller; NaN if either is NaN."""
     return ops.minimum(x, y)
@@ -222,27 +222,15 @@ def fmin(dtype: torch.dtype, x: Value, y: Value) -> Value:
 def clamp(x: TensorBox, low: Operand | None = None, high: Operand | None = None) -> TensorBox:
     """`min(max(x, low), high)`: the upper bound wins; NaN stays."""
     if high is None:
-        return make_pointwise(clamp_min, (x, low))
+        return make_pointwise(maximum, (x, low))
     if low is None:
-        return make_pointwise(clamp_max, (x, high))
+        return make_pointwise(minimum, (x, high))
     return make_pointwise(clamp_both, (x, low, high))
 
 
 def clamp_both(dtype: torch.dtype, x: Value, low: Value, high: Value) -> Value:
     """`min(max(x, low), high)`"""
     return ops.minimum(ops.maximum(x, low), high)
-
-
-@pointwise(aten.clamp_min)
-def clamp_min(dtype: torch.dtype, x: Value, low: Value) -> Value:
-    """`max(x, low)`"""
-    return ops.maximum(x, low)
-
-
-@pointwise(aten.clamp_max)
-def clamp_max(dtype: torch.dtype, x: Value, high: Value) -> Value:
-    """`min(x, high)`"""
-    return ops.minimum(x, high)
 
 
 @pointwise(aten.heaviside)

@@ -260,11 +260,7 @@ class ObjectVariable(VariableTracker):
             return
         found_in, raw = class_lookup(self.cls, name)
         if isinstance(raw, property):
-            if raw.fset is None:
-                owner = f"of {self.cls.__qualname__!r} object"
-                raise_observed(AttributeError, f"property {name!r} {owner} has no setter")
-            setter = class_function(evaluator, found_in, name, raw, "fset")
-            setter.call(evaluator, [self, value], {})
+            self._call_property(evaluator, name, "fset", [value])
             return
         if field_index(raw) is not None:
             raise_observed(AttributeError, "can't set attribute")
@@ -320,6 +316,15 @@ class ObjectVariable(VariableTracker):
         descriptor = evaluator.capture.wrap(raw, source)
         descriptor.call_method(evaluator, "__set__", [self, value], {})
 
+    def _call_property(self, evaluator: Evaluator, name: str, part: str, args: Arguments) -> None:
+        """Call the setter of a property, which is its ``fset``, or the deleter, its ``fdel``."""
+        found_in, raw = class_lookup(self.cls, name)
+        if getattr(raw, part) is None:
+            what = f"property {name!r} of {self.cls.__qualname__!r} object has no"
+            raise_observed(AttributeError, f"{what} {'setter' if part == 'fset' else 'deleter'}")
+        function = class_function(evaluator, found_in, name, raw, part)
+        function.call(evaluator, [self, *args], {})
+
     def delete_attribute(self, evaluator: Evaluator, name: str) -> None:
         found_in, deleter = class_lookup(self.cls, "__delattr__")
         if not is_trusted(found_in.__module__):
@@ -332,11 +337,7 @@ class ObjectVariable(VariableTracker):
         """``object.__delattr__(self, name)``."""
         found_in, raw = class_lookup(self.cls, name)
         if isinstance(raw, property):
-            if raw.fdel is None:
-                owner = f"of {self.cls.__qualname__!r} object"
-                raise_observed(AttributeError, f"property {name!r} {owner} has no deleter")
-            deleter = class_function(evaluator, found_in, name, raw, "fdel")
-            deleter.call(evaluator, [self], {})
+            self._call_property(evaluator, name, "fdel", [])
             return
         if isinstance(class_lookup(type(raw), "__delete__")[1], types.FunctionType):
             source = class_attribute_source(evaluator, found_in, name, raw)

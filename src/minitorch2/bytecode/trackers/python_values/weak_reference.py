@@ -4,23 +4,14 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Hashable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from minitorch2.bytecode.frames.lifetimes import SEES_DEATH
-from minitorch2.bytecode.guards.sources import Naming, StepSource, plainly
+from minitorch2.bytecode.guards.sources import CallSource
 from minitorch2.bytecode.trackers.base import Arguments, Keywords, VariableTracker, unsupported
 from minitorch2.bytecode.trackers.descriptors import MISSING
 from minitorch2.bytecode.trackers.interfaces import Capture, Evaluator, Residual
 from minitorch2.bytecode.trackers.python_values.classes import constructs
-
-
-@dataclass(frozen=True, eq=False)
-class CallSource(StepSource):
-    """``base()``: the object that a weak reference refers to."""
-
-    def step(self, base: str, named: Naming = plainly) -> str:
-        return f"{base}()"
 
 
 class WeakReferenceVariable(VariableTracker):

@@ -25,8 +25,6 @@ from minitorch2.bytecode.trackers.torch_values.recorded import (
 )
 from minitorch2.bytecode.trackers.torch_values.tensor import TensorVariable
 from minitorch2.bytecode.trackers.torch_values.torch_function import handles
-from minitorch2.graph.effects import is_random, written_by
-from minitorch2.graph.fake_tensor import same_storage
 from minitorch2.graph.higher_order import Cond, Scan, WhileLoop
 from minitorch2.graph.printer import type_text
 from minitorch2.graph.symbols import expr_of
@@ -115,10 +113,5 @@ def _check_alike(what: str, one: Sequence[TensorVariable], other: Sequence[Tenso
 
 def _check_effects(part: Subgraph) -> None:
     """Refuse effects: a graph may run never or often, and again for its gradient."""
-    outside = [node.meta["val"] for node in part.read()]
-    for node in part.graph.nodes:
-        values = [used.meta["val"] for used in written_by(node)]
-        if any(same_storage(value, other) for value in values for other in outside):
-            unsupported(_CODE, f"{node.name} writes to a tensor from outside")
-        if is_random(node) and any(value.requires_grad for value in outside):
-            unsupported(_CODE, f"{node.name} draws random numbers where gradients are needed")
+    needs_gradients = any(node.meta["val"].requires_grad for node in part.read())
+    part.check_repeatable(_CODE, "where gradients are needed" if needs_gradients else None)

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 
 from minitorch2.bytecode.guards import Guard
-from minitorch2.bytecode.guards.sources import Naming, Source, StepSource, plainly
+from minitorch2.bytecode.guards.sources import Source, StepSource
 from minitorch2.bytecode.polyfills import numpy_bodies
 from minitorch2.bytecode.polyfills.numpy_bodies import creation
 from minitorch2.bytecode.polyfills.numpy_bodies.dtypes import DTYPES, NUMPY_DTYPES
@@ -372,24 +372,21 @@ def scalar(evaluator: Evaluator, value: np.generic) -> ArrayVariable:
 class FromNumpySource(StepSource):
     """``torch.from_numpy(base)``: a tensor on an array's memory."""
 
-    def step(self, base: str, named: Naming = plainly) -> str:
-        return f"{named(torch.from_numpy)}({base})"
+    FORM, FUNCTION = "{function}({base})", torch.from_numpy
 
 
 @dataclass(frozen=True, eq=False)
 class WriteableSource(StepSource):
     """``base.flags.writeable``."""
 
-    def step(self, base: str, named: Naming = plainly) -> str:
-        return f"{base}.flags.writeable"
+    FORM = "{base}.flags.writeable"
 
 
 @dataclass(frozen=True, eq=False)
 class AsArraySource(StepSource):
     """``numpy.array(base)``: an array of a scalar."""
 
-    def step(self, base: str, named: Naming = plainly) -> str:
-        return f"{named(np.array)}({base})"
+    FORM, FUNCTION = "{function}({base})", np.array
 
 
 def array_of(

@@ -28,7 +28,7 @@ from minitorch2.bytecode.trackers.python_values.constant import NONE, ConstantVa
 from minitorch2.bytecode.trackers.python_values.functions import FunctionVariable
 from minitorch2.bytecode.trackers.python_values.mapping import dict_of_names
 from minitorch2.bytecode.trackers.python_values.sequence import ListVariable, TupleVariable
-from minitorch2.bytecode.trackers.subgraph import Subgraph, new_input
+from minitorch2.bytecode.trackers.subgraph import new_input
 from minitorch2.bytecode.trackers.torch_values.recorded import (
     Recorded,
     call_graphs,
@@ -37,7 +37,6 @@ from minitorch2.bytecode.trackers.torch_values.recorded import (
 )
 from minitorch2.bytecode.trackers.torch_values.tensor import TensorVariable
 from minitorch2.bytecode.trackers.torch_values.torch_function import handles
-from minitorch2.graph.effects import is_random, written_by
 from minitorch2.graph.fake_tensor import FakeTensor, meta_tensor, same_storage
 from minitorch2.graph.graph_module import GraphModule
 from minitorch2.graph.node import Node
@@ -294,7 +293,8 @@ def recorded(
     point, name = tensors_of(_CODE, arguments), kind.as_constant()
     places = range(len(point)) if name in _DIFFERENTIATE else ()
     function = _evaluated(evaluator, name, body, point, places)
-    _check_repeatable(function.found.part)
+    # The function runs again for its derivative, and must have the same outcome.
+    function.found.part.check_repeatable(_CODE, "in a function that has a derivative")
     target = Transform("call", function.module, len(function.around), {})
     results = call_graphs(evaluator, target, [*function.around, *point])
     inputs = [*function.around, *point]
@@ -329,17 +329,6 @@ def at_recorded(
     target = Transform(kind.as_constant(), call.module, call.lifted, options.as_constant())
     given = [*call.inputs, *tensors_of(_CODE, vectors)]
     return ListVariable(call_graphs(evaluator, target, given))
-
-
-def _check_repeatable(part: Subgraph) -> None:
-    """Check that the function can run again for its derivative, with the same outcome."""
-    outside = [node.meta["val"] for node in part.read()]
-    for node in part.graph.nodes:
-        values = [used.meta["val"] for used in written_by(node)]
-        if any(same_storage(value, other) for value in values for other in outside):
-            unsupported(_CODE, f"{node.name} writes to a tensor from outside")
-        if is_random(node):
-            unsupported(_CODE, f"{node.name} draws random numbers")
 
 
 # Functions that are called with a function --------------------------------------------------------
