@@ -11,6 +11,7 @@ from minitorch2 import __main__ as program
 from minitorch2 import stages
 from minitorch2.demo import command, doctor, first_result, report, workloads
 from minitorch2.demo.first_result import FirstResult
+from minitorch2.native.table import Row
 
 
 def test_options():
@@ -100,6 +101,15 @@ def test_doctor_finds_this_installation(capsys):
     text = capsys.readouterr().out
     for expected in ("torch", "numba", "backends:", "default here"):
         assert expected in text
+
+
+@pytest.mark.parametrize("needed", [False, True])
+def test_doctor_tries_the_private_things_of_other_projects(needed, monkeypatch, capsys):
+    row = Row("a frame's stack", "CPython", "capture", "cpython:gone", "nothing works", needed)
+    monkeypatch.setattr(doctor, "TABLE", [row])
+    assert doctor.main([]) == needed
+    (line,) = (x for x in capsys.readouterr().out.splitlines() if "a frame's stack" in x)
+    assert ("MISSING" if needed else "missing") + ": nothing works (AttributeError" in line
 
 
 def test_doctor_without_torch(monkeypatch, capsys):
