@@ -338,8 +338,9 @@ class WrapperPrinter:
         return print_expr(value) if isinstance(value, (int, float, sympy.Basic)) else repr(value)
 
     def _assemble(self) -> str:
-        varies = self.lowered.hints or any(b.symbols for b in self.lowered.buffers)
-        head = [*["import math"] * bool(varies), "import torch"]  # numbers may be computed
+        varies = any(b.symbols for b in self.lowered.buffers) or bool(self.lowered.hints)
+        varies = varies or any(isinstance(i, sympy.Basic) for i in self.lowered.inputs)
+        head = [*["import math"] * varies, "import torch"]  # numbers may be computed
         kernels = [kernel for launch in self.launches.values() for kernel in launch.kernels]
         sizes = (size for kernel in kernels for size in kernel.sizes)
         if any(isinstance(size, sympy.Basic) and size.has(FloatBits) for size in sizes):

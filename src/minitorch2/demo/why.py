@@ -17,9 +17,7 @@ def explained() -> dict[str, tuple[str, str]]:
     """Return meaning and remedy of each code: of graph breaks, other errors, rules of graphs."""
     # Deferred, as it imports torch: where that is missing, the codes of other errors are told.
     from minitorch2.bytecode.compiling.reasons import REASONS
-
-    # Deferred for the same reason.
-    from minitorch2.graph.verify import RULES
+    from minitorch2.graph.verify import RULES  # for the same reason
 
     report = ERROR_CODES["verification"].remedy
     found = {each.code: (each.meaning, each.remedy) for each in REASONS.values()}

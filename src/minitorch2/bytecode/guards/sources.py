@@ -50,6 +50,9 @@ class Source:
     hash once.
     """
 
+    is_fixed: ClassVar[bool] = False
+    """True if the expression always loads the same object, so that it needs no guard."""
+
     @cached_property
     def _key(self) -> tuple[object, ...]:
         return (type(self), *(getattr(self, field.name) for field in fields(self)))
@@ -74,11 +77,6 @@ class Source:
     def base(self) -> Source | None:
         """The source that this one is a step away from; None for a root."""
         return None
-
-    @property
-    def is_fixed(self) -> bool:
-        """True if the expression always loads the same object, so that it needs no guard."""
-        return False
 
     def root(self) -> Source:
         """Return the first source of the path."""
@@ -139,9 +137,7 @@ class ReferenceSource(RootSource):
     Used for objects with no path from the frame: the globals of an inlined function's module.
     """
 
-    @property
-    def is_fixed(self) -> bool:
-        return True
+    is_fixed = True
 
 
 @dataclass(frozen=True, eq=False)
@@ -197,9 +193,7 @@ class AttributeSource(StepSource):
 class FixedAttributeSource(AttributeSource):
     """An attribute of a module whose attributes never change, such as ``torch.abs``."""
 
-    @property
-    def is_fixed(self) -> bool:
-        return True
+    is_fixed = True
 
 
 @dataclass(frozen=True, eq=False)

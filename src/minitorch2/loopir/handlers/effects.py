@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import wraps
 from typing import Any
 
 import sympy
@@ -14,17 +15,31 @@ INDIRECT_PREFIX = "indirect"
 """Symbols of computed indices are called `indirect0`, `indirect1`, ..."""
 
 
+def _nothing(primitive: Callable[..., Any]) -> Callable[..., None]:
+    """Return a method with a primitive's signature that returns no value."""
+
+    @wraps(primitive)
+    def nothing(*_: object, **__: object) -> None:
+        """Do nothing."""
+
+    return nothing
+
+
 class EffectHandler(OpsHandler[None]):
     """Every value is None. Subclasses override the primitives whose effect they look for."""
 
     def __init__(self) -> None:
         self.indirect: list[sympy.Symbol] = []
 
-    def _nothing(self, *_: Any, **__: Any) -> None:
-        """Return no value."""
-
-    load = store = reduction = scan = constant = index_expr = elementwise = _nothing
-    to_dtype = to_dtype_bitcast = _nothing
+    load = _nothing(OpsHandler.load)
+    store = _nothing(OpsHandler.store)
+    reduction = _nothing(OpsHandler.reduction)
+    scan = _nothing(OpsHandler.scan)
+    constant = _nothing(OpsHandler.constant)
+    index_expr = _nothing(OpsHandler.index_expr)
+    to_dtype = _nothing(OpsHandler.to_dtype)
+    to_dtype_bitcast = _nothing(OpsHandler.to_dtype_bitcast)
+    elementwise = _nothing(OpsHandler.elementwise)
 
     def store_reduction(self, name: str, index: Expr, value: None) -> None:
         """A reduction's store has the effect of any store."""
