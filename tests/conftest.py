@@ -113,6 +113,13 @@ def fixed_seed() -> None:
         torch.manual_seed(0)
 
 
+@pytest.fixture(autouse=True)
+def garbage_is_collected() -> Iterator[None]:
+    """No test leaves the collector of cyclic garbage off: later tests would not see leaks."""
+    yield
+    assert gc.isenabled(), "the collector of cyclic garbage was left off"
+
+
 @pytest.fixture(scope="module", autouse=True)
 def old_objects_uncollected() -> None:
     """Collections in a file's tests visit what the file has made, not what the whole run has made.

@@ -16,7 +16,7 @@ milliseconds and a single layer can be used without the others.
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from minitorch2.foundation.compile_lock import garbage_uncollected
+from minitorch2.foundation.compile_lock import AsBefore, put_garbage_off
 
 if TYPE_CHECKING:  # what `__getattr__` gives, for type checkers and editors
     from minitorch2 import (
@@ -117,7 +117,8 @@ __all__ = sorted({"__version__", *_PLACES, *_MODULES} - {"testing"})  # which ne
 
 
 def __getattr__(name: str) -> object:
-    with garbage_uncollected():  # what is imported stays alive
+    with AsBefore(), AsBefore():
+        put_garbage_off()  # what is imported stays alive
         if name in _PLACES:
             return getattr(import_module(f"minitorch2.{_PLACES[name]}"), name)
         if name in _MODULES:

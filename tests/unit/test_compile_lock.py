@@ -7,7 +7,7 @@ import gc
 import pytest
 
 import minitorch2
-from minitorch2.foundation.compile_lock import garbage_uncollected
+from minitorch2.foundation.compile_lock import AsBefore, put_garbage_off
 
 
 @pytest.mark.parametrize("is_enabled", [True, False])
@@ -15,9 +15,10 @@ def test_collections_are_put_off_and_come_back(is_enabled: bool) -> None:
     try:
         if not is_enabled:
             gc.disable()
-        with pytest.raises(ValueError), garbage_uncollected():
-            with garbage_uncollected():
-                assert not gc.isenabled()
+        with pytest.raises(ValueError), AsBefore():
+            put_garbage_off()
+            with AsBefore():
+                put_garbage_off()
             assert not gc.isenabled()
             raise ValueError
         assert gc.isenabled() is is_enabled

@@ -20,7 +20,7 @@ from minitorch2.autograd.plan import FunctionPlan, Layout
 from minitorch2.autograd.second_derivatives import EagerGradients
 from minitorch2.errors import BackendError, MinitorchError, at_line
 from minitorch2.errors.cautions import caution
-from minitorch2.foundation.compile_lock import COMPILING, garbage_uncollected
+from minitorch2.foundation.compile_lock import COMPILING, AsBefore, put_garbage_off
 from minitorch2.graph.compiled_graph import BoxedCall, CompiledGraph, compiled_graph
 from minitorch2.graph.graph_module import GraphModule
 from minitorch2.graph.passes.simplify_sizes import settle_sizes
@@ -74,7 +74,8 @@ class LazilyCompiled:
         ):
             if self.call is None:
                 assert self._make is not None
-                with reported("its backward"), stages.phase("other"), garbage_uncollected():
+                with AsBefore(), AsBefore(), reported("its backward"), stages.phase("other"):
+                    put_garbage_off()
                     compiled, spare = self._make()
                 call, self.written = compiled.call, compiled.written
                 self.call, self._make = self._first(call, spare) if spare else call, None

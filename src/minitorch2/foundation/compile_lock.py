@@ -12,8 +12,7 @@ import gc
 import os
 import threading
 import weakref
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager
 
 _LOCKS: weakref.WeakSet[threading.RLock] = weakref.WeakSet()
 
@@ -40,25 +39,33 @@ COMPILING = new_lock()
 """A thread may take it several times: backends may call compiled functions."""
 
 
-class HeldAsBefore(AbstractContextManager[object]):
-    """Context manager: after the block this thread holds the lock as often as before it.
+class AsBefore(AbstractContextManager[object]):
+    """Context manager: restores the count of a lock that a thread holds, and the collector.
 
-    An interruption may hit the call that leaves the block, before the lock is restored. Enter two
+    After the block this thread holds the lock as often as before it, and cyclic garbage is
+    collected if it was before; young garbage is collected at once.
+
+    An interruption may hit the call that leaves the block, before anything is restored. Enter two
     of these, one in the other: one interruption hits one of them. This is not a generator: an
     interrupted generator would go on, and restore the lock, when it is collected.
     """
 
-    def __init__(self, lock: threading.RLock) -> None:
+    def __init__(self, lock: threading.RLock = COMPILING) -> None:
         self.lock = lock
         self.before = _depth(lock)
+        self.collects = gc.isenabled()
 
     def __exit__(self, *_: object) -> None:
-        """Take or release the lock until the count is the old one."""
+        """Take or release the lock until the count is the old one; collect what was put off."""
         while _depth(self.lock) > self.before:
             self.lock.release()
         if self.before and not _depth(self.lock):
             held = (self.before, threading.get_ident())
             self.lock._acquire_restore(held)  # type: ignore[attr-defined]
+        if self.collects:
+            gc.enable()
+        if not self.before:
+            gc.collect(0)
 
 
 def _depth(lock: threading.RLock) -> int:
@@ -67,27 +74,19 @@ def _depth(lock: threading.RLock) -> int:
 
 
 def let_others_compile() -> None:
-    """Release the compiler's lock until the end of `HeldAsBefore`, however often it is held."""
+    """Release the compiler's lock until the end of `AsBefore`, however often it is held."""
     if is_held():
         COMPILING._release_save()  # type: ignore[attr-defined]  # as threading.Condition does
 
 
-@contextmanager
-def garbage_uncollected() -> Iterator[None]:
-    """Collect cyclic garbage behind the block, not in it: its cycles hold the user's arguments.
+def put_garbage_off() -> None:
+    """Collect no cyclic garbage until the end of `AsBefore`: its cycles hold the user's arguments.
 
     Nearly all objects that a compilation makes stay alive. Each full collection would visit all
     objects of the process and free none of them, which took a fifth of the time to compile a large
     model.
     """
-    was_enabled = gc.isenabled()
     gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
-        gc.collect(0)
 
 
 MOST_SECONDS = 60.0

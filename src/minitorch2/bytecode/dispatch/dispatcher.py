@@ -37,8 +37,8 @@ from minitorch2.errors.cautions import caution
 from minitorch2.foundation import profiling
 from minitorch2.foundation.compile_lock import (
     COMPILING,
-    HeldAsBefore,
-    garbage_uncollected,
+    AsBefore,
+    put_garbage_off,
     take_turn,
 )
 from minitorch2.foundation.generated_code import DISPATCHER
@@ -213,9 +213,10 @@ class Dispatcher:
     def _compile_in_turn(self, values: tuple[object, ...]) -> Run | None:
         """Let one thread after another compile the function."""
         turn = self.cache.turn
-        with HeldAsBefore(turn), HeldAsBefore(turn):
+        with AsBefore(turn), AsBefore(turn):
             take_turn(turn)
-            with COMPILING, frame_hook.disabled(), garbage_uncollected():
+            put_garbage_off()
+            with COMPILING, frame_hook.disabled():
                 return self.find(values) or isolated(lambda: self._compile(values))
 
     def _run_while_compiling(self, values: tuple[object, ...]) -> Run | None:

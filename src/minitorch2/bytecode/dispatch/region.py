@@ -40,7 +40,7 @@ from minitorch2.errors.cautions import caution
 from minitorch2.foundation import profiling
 from minitorch2.foundation.compile_lock import (
     COMPILING,
-    HeldAsBefore,
+    AsBefore,
     is_held,
     let_others_compile,
 )
@@ -186,7 +186,7 @@ class Region:
         """
         backend, spare = forced_backend() or self.backend, module.copy()
         try:
-            with HeldAsBefore(COMPILING), HeldAsBefore(COMPILING):
+            with AsBefore(), AsBefore():
                 let_others_compile()
                 return call_backend(backend, module, inputs)
         except Exception as error:

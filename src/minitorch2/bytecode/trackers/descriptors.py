@@ -296,7 +296,7 @@ class BuiltinMethodVariable(VariableTracker):
     ) -> VariableTracker:
         if name in ("__eq__", "__ne__") and self.owner is None:
             same = self.value is getattr(args[0], "value", None)
-            return evaluator.capture.wrap(same == (name == "__eq__"), None)
+            return evaluator.capture.wrap(name == "__eq__" if same else NotImplemented, None)
         return super().call_method(evaluator, name, args, kwargs)
 
     def call(self, evaluator: Evaluator, args: Arguments, kwargs: Keywords) -> VariableTracker:

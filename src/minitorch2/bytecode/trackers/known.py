@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import types
 from collections.abc import Hashable
-from typing import Any, Final
+from typing import Any
 
-from minitorch2.bytecode.trackers.base import Arguments, Keywords, VariableTracker
+from minitorch2.bytecode.trackers.base import Arguments, Keywords, VariableTracker, unsupported
+from minitorch2.bytecode.trackers.get_attr import GetAttrVariable
 from minitorch2.bytecode.trackers.interfaces import Evaluator, Residual
 from minitorch2.bytecode.trackers.observed import raise_as_observed
 
@@ -40,10 +41,13 @@ class KnownObjectVariable(VariableTracker):
     def call_method(
         self, evaluator: Evaluator, name: str, args: Arguments, kwargs: Keywords
     ) -> VariableTracker:
-        if name in ("__eq__", "__ne__") and isinstance(self.value, BY_IDENTITY):
+        if name in ("__eq__", "__ne__") and compares_by_identity(type(self.value)):
             same = self.value is getattr(args[0], "value", None)
-            return evaluator.capture.wrap(same == (name == "__eq__"), None)
-        return super().call_method(evaluator, name, args, kwargs)
+            return evaluator.capture.wrap(name == "__eq__" if same else NotImplemented, None)
+        method = self.get_attribute(evaluator, name)
+        if isinstance(method, GetAttrVariable):  # it would call this method again
+            return unsupported("call", f"method {name!r} of {self}")
+        return method.call(evaluator, args, kwargs)
 
 
 class ConstantObjectVariable(KnownObjectVariable):
@@ -56,12 +60,7 @@ class ConstantObjectVariable(KnownObjectVariable):
         return self.value
 
 
-BY_IDENTITY: Final = (
-    types.FunctionType,
-    types.BuiltinFunctionType,
-    types.MethodDescriptorType,
-    types.WrapperDescriptorType,
-    types.GetSetDescriptorType,
-    types.MethodWrapperType,
-)
-"""Kinds of functions that are equal only to themselves."""
+def compares_by_identity(cls: type) -> bool:
+    """Return whether the objects of a class are equal only to themselves."""
+    is_inherited = all(getattr(cls, it) is getattr(object, it) for it in ("__eq__", "__ne__"))
+    return is_inherited or issubclass(cls, types.BuiltinFunctionType | types.MethodWrapperType)

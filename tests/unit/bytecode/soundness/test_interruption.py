@@ -1,6 +1,7 @@
 """Ctrl-C at any point of a first call: nothing is left behind, and the next call works."""
 
 import dis
+import gc
 import signal
 import sys
 
@@ -98,6 +99,7 @@ def test_interrupted_anywhere():
         assert torch.is_grad_enabled(), at
         assert not torch.is_autocast_enabled("cpu"), at
         assert not is_held(), at
+        assert gc.isenabled(), at
         assert not _get_current_dispatch_mode_stack(), at
         assert not stages.open_logs(), at
         assert config.current() is options, at
@@ -108,12 +110,13 @@ def test_interrupted_anywhere():
 
 
 def test_no_line_of_the_lock_loses_it():
-    """The lock is free, whichever line of its module is hit."""
+    """The lock is free and garbage is collected, whichever line of its module is hit."""
     at, was_stopped = 0, True
     while was_stopped:
         at, compiled = at + 1, capture(inner)
         was_stopped, _ = interrupted(compiled, at, is_of_the_lock)
         assert not is_held(), at
+        assert gc.isenabled(), at
         assert torch.equal(compiled(X), inner(X)), at
     assert at > 20
 
@@ -122,7 +125,7 @@ def test_no_line_of_the_lock_loses_it():
 def test_real_signals():
     """A timer interrupts compilations, kernels and residual code at odd moments."""
     printed = run("""
-        import signal
+        import gc, signal
         def stop(*_):
             raise KeyboardInterrupt
         signal.signal(signal.SIGALRM, stop)
@@ -138,7 +141,7 @@ def test_real_signals():
                 stopped += 1
             finally:
                 signal.setitimer(signal.ITIMER_REAL, 0)
-            assert torch.is_grad_enabled()
+            assert torch.is_grad_enabled() and gc.isenabled()
             assert torch.allclose(compiled(X), wanted)
         print(stopped)
     """)

@@ -3,7 +3,6 @@
 import types
 import typing
 
-import pytest
 import torch
 
 from tests.unit.bytecode.trackers.program import check
@@ -22,7 +21,6 @@ def accepts(kind, value):
     return kind is typing.Any or isinstance(value, kind)
 
 
-@pytest.mark.xfail(reason="`list[float]` in a union recurses while capturing: a graph break")
 def test_unions_and_generic_types_are_taken_apart():
     def program(x):
         return x + 1, [accepts(kind, value) for kind in KINDS for value in (1, "a", [2], None)]

@@ -39,6 +39,7 @@ from minitorch2.bytecode.trackers.known import ConstantObjectVariable
 from minitorch2.bytecode.trackers.observed import raise_observed
 from minitorch2.bytecode.trackers.python_values.constant import (
     NONE,
+    NOT_IMPLEMENTED,
     ConstantVariable,
     fold,
     literal,
@@ -208,9 +209,6 @@ class ClassVariable(ConstantObjectVariable):
             return ListVariable([class_tracker(evaluator, base) for base in self.value.mro()])
         if name == "__class_getitem__":
             return self._subscript(evaluator, args[0])
-        if name in ("__eq__", "__ne__"):
-            same = self.value is getattr(args[0], "value", None)
-            return ConstantVariable(same == (name == "__eq__"))
         if name == "__contains__" and issubclass(self.value, enum.Enum):
             members: Any = self.value
             return fold(lambda item: item in members, args)
@@ -374,6 +372,8 @@ class GenericAliasVariable(ConstantObjectVariable):
         self, evaluator: Evaluator, name: str, args: Arguments, kwargs: Keywords
     ) -> VariableTracker:
         if name in ("__eq__", "__ne__", "__or__", "__ror__"):
+            if not args[0].is_constant():
+                return NOT_IMPLEMENTED
             return fold(getattr(type(self.value), name), [self, *args])
         if name == "__mro_entries__":
             return self._bases(evaluator, args[0])

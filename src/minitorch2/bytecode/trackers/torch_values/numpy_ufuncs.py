@@ -111,8 +111,7 @@ class UfuncVariable(ConstantObjectVariable):
             column = left.call_method(evaluator, "__getitem__", [key], {})
             return self.call(evaluator, [column, right], kwargs)
         if name in ("__eq__", "__ne__"):
-            same = args[0].is_constant() and args[0].as_constant() is self.value
-            return ConstantVariable(same == (name == "__eq__"))
+            return super().call_method(evaluator, name, args, kwargs)
         if name not in METHODS:
             unsupported(CODE, f"numpy.{self.value.__name__}.{name} is not captured")
         return call_body(evaluator, METHODS[name], [self, *args], kwargs)

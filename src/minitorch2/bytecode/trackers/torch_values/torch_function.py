@@ -7,6 +7,7 @@ Anything else is evaluated like user code if it is Python, or breaks the graph.
 
 from __future__ import annotations
 
+import inspect
 import operator
 import types
 from collections.abc import Callable
@@ -53,7 +54,7 @@ def _public_functions(*modules: Any) -> set[Any]:
     for module in modules:
         for name in dir(module):
             value = getattr(module, name)
-            if callable(value) and not isinstance(value, type) and not name.startswith("__"):
+            if inspect.isroutine(value) and not name.startswith("__"):
                 found.add(value)
     return found
 
