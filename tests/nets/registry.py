@@ -28,6 +28,7 @@ PYTEST = (
 )
 NETS = (
     Net("programs", PYTEST + "test_capture_programs.py", 4),
+    Net("operations", PYTEST + "test_operations.py", 3),
     Net("nested programs", PYTEST + "test_capture_nested_programs.py", 2),
     Net("guards", PYTEST + "test_guards.py", 2),
     Net("guard handlers", PYTEST + "test_guard_handlers.py", 1),

@@ -8,13 +8,13 @@ import minitorch2
 from minitorch2 import config
 from minitorch2.testing.programs import programs
 
-IS_DEEP = os.environ.get("HYPOTHESIS_PROFILE", "default") not in ("default", "quick")
+IS_DEEP = os.environ.get("HYPOTHESIS_PROFILE") == "thorough"
 UNHURRIED = [HealthCheck.too_slow, HealthCheck.data_too_large]
 
 
 def patient(examples):
     """Of these there are more than of other examples: each is small, and the space is large."""
-    count = 20 * examples if IS_DEEP else examples
+    count = 4 * examples if IS_DEEP else examples
     return settings(max_examples=count, suppress_health_check=UNHURRIED)
 
 

@@ -95,8 +95,11 @@ class VariableTracker:
     def hash_key(self) -> Hashable:
         """Return an object that stands for the value as a dict key: equal for equal values.
 
-        The default is identity, which is right for objects whose class inherits ``__hash__``.
+        The default is identity, for objects whose class inherits ``__hash__`` from `object`.
         """
+        rule: object = self.python_type().__hash__
+        if rule is not object.__hash__:
+            unsupported("hash", f"the hash of {self}")
         self.is_key = True
         return ("object", id(self))
 

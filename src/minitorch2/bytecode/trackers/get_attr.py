@@ -73,21 +73,27 @@ class BoundMethodVariable(VariableTracker):
         return ("method", self.function.hash_key(), self.owner.hash_key())
 
     def get_attribute(self, evaluator: Evaluator, name: str) -> VariableTracker:
-        if name == "__func__":
-            return self.function
-        if name == "__self__":
-            return self.owner
+        parts = {"__func__": self.function, "__self__": self.owner, "__call__": self}
+        if name in parts:
+            return parts[name]
+        if name == "__class__":
+            return evaluator.capture.wrap(MethodType, None)
+        if name in ("__eq__", "__ne__"):
+            return GetAttrVariable(self, name)
         return self.function.get_attribute(evaluator, name)
 
     def call_method(
         self, evaluator: Evaluator, name: str, args: Arguments, kwargs: Keywords
     ) -> VariableTracker:
-        if name in ("__eq__", "__ne__") and isinstance(args[0], BoundMethodVariable):
-            same = self.owner is args[0].owner and self.function is args[0].function
-            if self.owner is not args[0].owner:
-                evaluator.capture.guard_distinct(self.owner, args[0].owner)
-            return evaluator.capture.wrap(same == (name == "__eq__"), None)
-        return super().call_method(evaluator, name, args, kwargs)
+        if name not in ("__eq__", "__ne__"):
+            return super().call_method(evaluator, name, args, kwargs)
+        other = args[0]
+        if not isinstance(other, BoundMethodVariable):
+            return evaluator.capture.wrap(NotImplemented, None)
+        same = self.owner is other.owner and self.function is other.function
+        if self.owner is not other.owner:
+            evaluator.capture.guard_distinct(self.owner, other.owner)
+        return evaluator.capture.wrap(same == (name == "__eq__"), None)
 
     def call(self, evaluator: Evaluator, args: Arguments, kwargs: Keywords) -> VariableTracker:
         return self.function.call(evaluator, [self.owner, *args], kwargs)

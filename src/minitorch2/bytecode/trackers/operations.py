@@ -292,12 +292,17 @@ def special(
     evaluator: Evaluator, owner: VariableTracker, name: str, *args: VariableTracker
 ) -> VariableTracker | None:
     """Call a special method of the value's class; None if it has none or it is NotImplemented."""
-    if class_lookup(owner.python_type(), name)[1] in (MISSING, None):
+    found_in, method = class_lookup(owner.python_type(), name)
+    if method in (MISSING, None) or (found_in is object and name in _ORDERS):
         return None
     result = owner.call_method(evaluator, name, args, {})
     if is_scalar(result) and result.as_constant() is NotImplemented:
         return None
     return result
+
+
+_ORDERS: Final = {"__lt__", "__le__", "__gt__", "__ge__"}
+"""Special methods for which `object` gives NotImplemented."""
 
 
 def is_scalar(value: VariableTracker) -> bool:

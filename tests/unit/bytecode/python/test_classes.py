@@ -983,9 +983,20 @@ def abstract_sequences(x: torch.Tensor, r: Range) -> Any:
     )
 
 
+class Computing(type):
+    @property
+    def origin(cls) -> int:
+        return 5
+
+
+class Computed(metaclass=Computing):
+    origin = 1
+
+
 expressions(
     TABLE,
     """
+    Point.__class__ is type, Computed.__class__ is Computing, Computed().__class__ is Computed, Computed.origin
     type(p) is Point, isinstance(p, (int, Point)), isinstance(None, type(None)), isinstance(1, int | str), issubclass(Point3, Point), type(p).__mro__
     p.__class__.__name__, p.__module__, Point.__qualname__, Point.__dict__["origin"], "total" in Point.__dict__, hasattr(Point, "make"), getattr(p, "to" + "tal")()
     p == p, p != p, p is p, p in [p], [p].index(p), {p: 1}[p], p is not None, not p, bool(p), p == 1, {p} == {p}
@@ -994,7 +1005,7 @@ expressions(
     dir(p)[:0], isinstance(dir(), list)  # breaks=1
     type("Made", (Point,), {"k": 1})(1).k  # breaks=any
     """,
-    {"Point": Point, "Point3": Point3},
+    {"Point": Point, "Point3": Point3, "Computed": Computed, "Computing": Computing},
     p=Point(1),
 )
 

@@ -1,5 +1,6 @@
 """Objects that are equal only to themselves, beside operands that decide otherwise."""
 
+import collections
 import functools
 import operator
 import types
@@ -68,3 +69,63 @@ def test_a_missing_method_of_a_known_object_is_a_break(thing):
 
     with pytest.raises(minitorch2.errors.GraphBreakError, match="__eq__"):
         minitorch2.compile(program, fullgraph=True)(torch.ones(1))
+
+
+@pytest.mark.parametrize(
+    "key", [numpy.float32(1), numpy.int64(1), slice(1), types.MappingProxyType({1: 2})]
+)
+def test_a_key_is_not_taken_for_an_object_without_a_hash_of_its_own(key):
+    """NumPy's scalars are the keys that equal numbers are; others cannot be keys."""
+
+    def program(x, key):
+        try:
+            return x + 1, key in {1: 2}, {1: 2}.get(key), key in {1.0}
+        except TypeError as error:
+            return x + 1, str(error)
+
+    x = torch.ones(1)
+    assert minitorch2.compile(program, backend="eager")(x, key)[1:] == program(x, key)[1:]
+
+
+def test_methods_of_a_bound_method():
+    class Counter:
+        def count(self, step=1):
+            return step
+
+    def program(x, one):
+        return x + 1, one.count.__call__(5), one.count.__class__, one.count.__eq__(one.count)
+
+    x, one = torch.ones(1), Counter()
+    compiled = minitorch2.compile(program, backend="eager", fullgraph=True)
+    assert compiled(x, one)[1:] == program(x, one)[1:]
+
+
+MISTAKES = {
+    "orders of a class": lambda: int > Owner(),
+    "a slice of a deque": lambda: collections.deque([1, 2]).__getitem__(slice(1)),
+    "typing.Any as a class": lambda: isinstance([], typing.Any),
+    "a list as a name": lambda: getattr(3, []),
+    "a tuple as a format": lambda: format([1], ()),
+    "a dict with a factory as a number": lambda: complex(collections.defaultdict(list)),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES.values(), ids=MISTAKES.keys())
+def test_mistakes_raise_the_error_of_cpython(mistake):
+    def program(x):
+        try:
+            return x + 1, mistake()
+        except TypeError as error:
+            return x - 1, str(error).replace("collections.", "")
+
+    x = torch.ones(1)
+    assert minitorch2.compile(program, backend="eager")(x)[1:] == program(x)[1:]
+
+
+def test_the_text_of_a_mapping_proxy():
+    def program(x, proxy):
+        return x + 1, repr(proxy), str(proxy), f"{proxy!r:.6}"
+
+    x, proxy = torch.ones(1), types.MappingProxyType({1: 2})
+    compiled = minitorch2.compile(program, backend="eager", fullgraph=True)
+    assert compiled(x, proxy)[1:] == program(x, proxy)[1:]

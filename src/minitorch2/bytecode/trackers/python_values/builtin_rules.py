@@ -23,7 +23,7 @@ from minitorch2.bytecode.trackers.descriptors import (
 from minitorch2.bytecode.trackers.get_attr import BoundMethodVariable, GetAttrVariable
 from minitorch2.bytecode.trackers.interfaces import Evaluator
 from minitorch2.bytecode.trackers.lazy import realize
-from minitorch2.bytecode.trackers.observed import ObservedError, raise_observed
+from minitorch2.bytecode.trackers.observed import ObservedError, raise_as_observed, raise_observed
 from minitorch2.bytecode.trackers.python_values.builtin import models
 from minitorch2.bytecode.trackers.python_values.classes import ClassVariable
 from minitorch2.bytecode.trackers.python_values.constant import NONE, ConstantVariable, fold
@@ -71,6 +71,10 @@ def _check_instance(evaluator: Evaluator, value: VariableTracker, cls: Any) -> b
 
 
 def _is_instance(value: VariableTracker, cls: Any) -> bool:
+    try:
+        isinstance(None, cls)  # `typing.Any` and some protocols refuse
+    except TypeError as error:
+        raise_as_observed(error)
     if isinstance(value, TensorVariable):
         return _is_tensor_of(value, cls)
     real = value.as_constant() if isinstance(value, ConstantVariable) else None
@@ -135,7 +139,7 @@ def get_attribute(
 ) -> VariableTracker:
     """``getattr(value, name, default)``"""
     if default is None:
-        return read_attribute(evaluator, value, name.as_constant())
+        return read_attribute(evaluator, value, _text(name, "attribute name must be string"))
     return _attribute(evaluator, value, name) or default
 
 
@@ -143,7 +147,7 @@ def _attribute(
     evaluator: Evaluator, value: VariableTracker, name: VariableTracker
 ) -> VariableTracker | None:
     try:
-        return value.get_attribute(evaluator, name.as_constant())
+        return value.get_attribute(evaluator, _text(name, "attribute name must be string"))
     except ObservedError as error:
         if issubclass(error.kind, AttributeError):
             return None
@@ -155,13 +159,21 @@ def set_attribute(
     evaluator: Evaluator, owner: VariableTracker, name: VariableTracker, value: VariableTracker
 ) -> None:
     """``setattr(owner, name, value)``"""
-    owner.set_attribute(evaluator, name.as_constant(), value)
+    owner.set_attribute(evaluator, _text(name, "attribute name must be string"), value)
 
 
 @models(delattr)
 def delete_attribute(evaluator: Evaluator, owner: VariableTracker, name: VariableTracker) -> None:
     """``delattr(owner, name)``"""
-    owner.delete_attribute(evaluator, name.as_constant())
+    owner.delete_attribute(evaluator, _text(name, "attribute name must be string"))
+
+
+def _text(value: VariableTracker, rule: str) -> str:
+    """Return a text that a built-in function takes; raise the user's TypeError for other values."""
+    if not issubclass(value.python_type(), str):
+        raise_observed(TypeError, f"{rule}, not {value.python_type().__name__!r}")
+    text: str = value.as_constant()
+    return text
 
 
 @models(vars)
@@ -356,6 +368,9 @@ def formatted(
     evaluator: Evaluator, value: VariableTracker, spec: VariableTracker | None = None
 ) -> VariableTracker:
     """``format(value, spec)``"""
+    if spec is not None and not issubclass(spec.python_type(), str):
+        kind = spec.python_type().__name__
+        raise_observed(TypeError, f"format() argument 2 must be str, not {kind}")
     return operations.format_value(evaluator, value, None, spec)
 
 

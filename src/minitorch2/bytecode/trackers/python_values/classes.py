@@ -111,7 +111,8 @@ class ClassVariable(ConstantObjectVariable):
         if isinstance(pending, VariableTracker):
             return pending
         found_in, raw = class_attribute(evaluator, self.value, name)
-        if raw is MISSING or name == "__dict__":
+        computed = isinstance(class_lookup(type(self.value), name)[1], property)
+        if raw is MISSING or computed or name in ("__dict__", "__class__"):
             return self._from_metaclass(evaluator, name)
         if name in ("__name__", "__qualname__", "__module__", "__doc__"):
             return literal(getattr(self.value, name))

@@ -41,6 +41,11 @@ class DequeVariable(ListVariable):
             return ConstantVariable(self.maxlen)
         return super().get_attribute(evaluator, name)
 
+    def index_of(self, evaluator: Evaluator, key: VariableTracker, use: str = "") -> Any:
+        if key.python_type() is slice:
+            raise_observed(TypeError, "sequence index must be integer, not 'slice'")
+        return super().index_of(evaluator, key, use)
+
     def _trim(self, left: bool = False) -> None:
         if self.maxlen is not None and len(self.elements) > self.maxlen:
             extra = len(self.elements) - self.maxlen

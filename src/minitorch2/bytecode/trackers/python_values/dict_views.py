@@ -15,7 +15,11 @@ from minitorch2.bytecode.trackers.base import Arguments, Keywords, VariableTrack
 from minitorch2.bytecode.trackers.interfaces import Evaluator, Residual
 from minitorch2.bytecode.trackers.modeled import ModeledVariable
 from minitorch2.bytecode.trackers.observed import raise_observed
-from minitorch2.bytecode.trackers.python_values.constant import NOT_IMPLEMENTED, ConstantVariable
+from minitorch2.bytecode.trackers.python_values.constant import (
+    NOT_IMPLEMENTED,
+    ConstantVariable,
+    fold,
+)
 from minitorch2.bytecode.trackers.python_values.iterator import IteratorVariable
 from minitorch2.bytecode.trackers.python_values.sequence import TupleVariable
 from minitorch2.bytecode.trackers.torch_values.tensor_names import words
@@ -174,6 +178,12 @@ class MappingProxyVariable(ModeledVariable):
 
     def truth(self, evaluator: Evaluator) -> bool:
         return self.owner.truth(evaluator)
+
+    def py___repr__(self, evaluator: Evaluator) -> VariableTracker:
+        return fold("mappingproxy({})".format, [self.py___str__(evaluator)])
+
+    def py___str__(self, evaluator: Evaluator) -> VariableTracker:
+        return self.owner.call_method(evaluator, "__repr__", [], {})
 
     def call_unmodeled(
         self, evaluator: Evaluator, name: str, args: Arguments, kwargs: Keywords

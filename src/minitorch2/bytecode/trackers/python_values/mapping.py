@@ -99,6 +99,8 @@ class DictVariable(ModeledVariable):
         )
 
     def as_constant(self) -> Any:
+        if self.cls not in (dict, OrderedDict):
+            return super().as_constant()
         return self.cls((key.as_constant(), value.as_constant()) for key, value in self.pairs())
 
     def as_argument(self) -> Argument:

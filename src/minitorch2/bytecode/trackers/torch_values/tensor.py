@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 import operator
+from collections.abc import Hashable
 from types import FunctionType
 from typing import Any, ClassVar, Final
 
@@ -129,6 +130,10 @@ class TensorVariable(VariableTracker):
 
     def __repr__(self) -> str:
         return f"TensorVariable(node={self.node}, source={self.source})"
+
+    def hash_key(self) -> Hashable:
+        self.is_key = True
+        return ("object", id(self))
 
     def python_type(self) -> type:
         return self.cls
