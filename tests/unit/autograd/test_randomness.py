@@ -30,7 +30,21 @@ MASKS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "bernoulli_": lambda x: torch.empty_like(x).bernoulli_(0.75),
     "bernoulli": lambda x: torch.bernoulli(x + 0.75),
 }
-DRAWN = UNIFORM | NORMAL | MASKS
+WHOLE: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "randint": lambda x: torch.randint(16, x.shape),
+    "randint_low": lambda x: torch.randint(-8, 8, x.shape, dtype=torch.int8) + 8,
+    "randint_float": lambda x: torch.randint(16, x.shape, dtype=torch.bfloat16),
+    "randint_like": lambda x: torch.randint_like(x, 16),
+    "randint_like_low": lambda x: torch.randint_like(x, 3, 19, dtype=torch.int32) - 3,
+    "random_": lambda x: torch.empty_like(x).random_(16),
+    "random_from": lambda x: torch.empty_like(x).random_(-4, 12) + 4,
+}
+EXPONENTIAL: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "exponential_": lambda x: torch.empty_like(x).exponential_(),
+    "exponential_rate": lambda x: torch.empty_like(x).exponential_(0.25) / 4,
+    "exponential_double": lambda x: torch.empty_like(x, dtype=torch.double).exponential_(),
+}
+DRAWN = UNIFORM | NORMAL | MASKS | WHOLE | EXPONENTIAL
 NOTHING = torch.zeros(256, 256)
 
 
@@ -42,9 +56,11 @@ def drawing(name: str, **options: Any) -> Callable[..., torch.Tensor]:
 def test_fresh_at_each_call_and_repeatable(name: str) -> None:
     fast = drawing(name)
     torch.manual_seed(7)
-    first, second = fast(NOTHING), fast(NOTHING)
+    with stages.collect() as log:
+        first, second = fast(NOTHING), fast(NOTHING)
     torch.manual_seed(7)
     assert torch.equal(fast(NOTHING), first)
+    assert log.counts["fallbacks"] == 0 and log.counts["library_calls"] <= 2  # draw seeds
     assert not torch.equal(first, second)
     if (
         name not in MASKS
@@ -54,7 +70,9 @@ def test_fresh_at_each_call_and_repeatable(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", UNIFORM)
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16], ids=str)
+@pytest.mark.parametrize(
+    "dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16], ids=str
+)
 def test_uniform_numbers(name: str, dtype: torch.dtype) -> None:
     with torch.no_grad():
         given = drawing(name)(NOTHING.to(dtype)).float()
@@ -64,9 +82,69 @@ def test_uniform_numbers(name: str, dtype: torch.dtype) -> None:
     assert ((counts - expected) ** 2 / expected).sum() < 60  # chi squared: 15 degrees of freedom
 
 
-@pytest.mark.parametrize("name", NORMAL)
-def test_normal_numbers(name: str) -> None:
+@pytest.mark.parametrize("name", WHOLE)
+def test_whole_numbers(name: str) -> None:
     given = drawing(name)(NOTHING)
+    assert given.dtype == WHOLE[name](NOTHING).dtype
+    expected = given.numel() / 16
+    assert ((torch.bincount(given.flatten().long(), minlength=16) - expected) ** 2).sum() < (
+        60 * expected
+    )
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int8, torch.int64], ids=str)
+def test_whole_numbers_reach_the_ends_of_their_dtype(dtype: torch.dtype) -> None:
+    ends = torch.iinfo(dtype)
+
+    def program(x: torch.Tensor) -> torch.Tensor:
+        return torch.randint(
+            ends.min, 2 if dtype is torch.int64 else ends.max + 1, x.shape, dtype=dtype
+        )
+
+    given = minitorch2.compile(program, options=OWN, fullgraph=True)(NOTHING)
+    assert given.min() < ends.min * 0.9 + 1
+    if dtype is not torch.int64:
+        assert given.min() == ends.min and given.max() == ends.max
+
+
+def test_numbers_out_of_range_are_eagers_errors() -> None:
+    for wrong in (
+        lambda x: torch.randint(9, 3, (4,)),
+        lambda x: torch.randint(0, 300, (4,), dtype=torch.uint8),
+        lambda x: torch.randint(-3, 30, (4,), dtype=torch.uint8),
+        lambda x: torch.empty_like(x).exponential_(-1.0),
+    ):
+        with pytest.raises(RuntimeError) as expected:
+            wrong(NOTHING)
+        with pytest.raises(RuntimeError) as found:
+            minitorch2.compile(wrong, options=OWN)(NOTHING)
+        assert str(found.value) == str(expected.value)
+
+
+@pytest.mark.parametrize("name", EXPONENTIAL)
+def test_exponential_numbers(name: str) -> None:
+    given = drawing(name)(NOTHING)
+    assert given.min() > 0 and given.isfinite().all()
+    bounds = -torch.log(1 - torch.arange(1, 16) / 16)
+    counts = torch.bincount(torch.bucketize(given.float().flatten(), bounds), minlength=16)
+    expected = given.numel() / 16
+    assert ((counts - expected) ** 2 / expected).sum() < 60
+
+
+def test_gumbel_softmax_is_drawn_by_kernels() -> None:
+    def program(x: torch.Tensor) -> torch.Tensor:
+        return F.gumbel_softmax(x, hard=True)
+
+    with stages.collect() as log:
+        given = minitorch2.compile(program, options=OWN, fullgraph=True)(NOTHING)
+    assert log.counts["library_calls"] == 1  # of the seed
+    assert torch.equal(given.sum(1), torch.ones(256))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+@pytest.mark.parametrize("name", NORMAL)
+def test_normal_numbers(name: str, dtype: torch.dtype) -> None:
+    given = drawing(name)(NOTHING.to(dtype)).float()
     assert abs(given.mean()) < 0.02 and abs(given.std() - 1) < 0.02
     bounds = torch.distributions.Normal(0.0, 1.0).icdf(torch.arange(1, 16) / 16)
     counts = torch.bincount(torch.bucketize(given.flatten(), bounds), minlength=16)
@@ -147,7 +225,7 @@ def test_sizes_that_vary() -> None:
 
 def test_what_has_no_kernel_draws_eagers() -> None:
     def program(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        return torch.randperm(10), torch.randint(5, (9,)), torch.rand(4, dtype=torch.double)
+        return torch.randperm(10), torch.randint(5, ()), torch.multinomial(x[0] + 1, 4)
 
     torch.manual_seed(3)
     given = minitorch2.compile(program, options=OWN)(NOTHING)

@@ -74,6 +74,37 @@ def test_positions_among_boundaries(right, count):
     check(lambda x, b: torch.searchsorted(b, x, right=right, out_int32=True), values, boundaries)
 
 
+@pytest.mark.parametrize("right", [False, True])
+@pytest.mark.parametrize("shape", [(4,), (2, 3), (2, 1, 5)])
+def test_positions_in_rows_of_boundaries(right, shape):
+    boundaries = torch.randn(*shape[:-1], 7).sort(-1).values
+    values = torch.cat([torch.randn(shape), boundaries[..., :2]], -1) if shape[1:] else X
+    check(lambda b, x: torch.searchsorted(b, x, right=right) * 2, boundaries, values)
+
+
+def test_a_table_that_is_searched_is_computed_once():
+    def program(weights, x):
+        return torch.searchsorted(weights.exp().sin() * 0.4 + torch.arange(8), x) + 1
+
+    assert check(program, X, Y * 4).kernels == 2
+
+
+FLOATS = [torch.float16, torch.bfloat16, torch.float32, torch.float64]
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+def test_mantissas_exponents_and_neighbours_of_floats(dtype):
+    about = torch.finfo(dtype)
+    least = about.tiny * about.eps
+    ends = torch.tensor(
+        [about.max, about.min, about.tiny, -about.tiny, least, -3 * least], dtype=dtype
+    )
+    values = torch.cat([EDGES.to(dtype), ends])
+    x, y = torch.broadcast_tensors(values[:, None], values)
+    check(torch.frexp, values)
+    check(torch.nextafter, x.contiguous(), y.contiguous())
+
+
 def test_large_sets_are_sorted_by_the_library():
     check(lambda x, y: torch.isin(x, y), X, torch.randn(100), fallbacks=1)
 

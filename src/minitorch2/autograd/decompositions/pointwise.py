@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, Final
 
 import torch
 from torch import Tensor
@@ -145,3 +145,37 @@ def _trigamma(x: Tensor) -> Tensor:
     inverse = 1 / (x * x)
     series = 1 + 1 / (2 * x) + inverse * (1 / 6 - inverse * (1 / 30 - inverse / 42))
     return (result + series / x) * torch.where(is_reflected, -1.0, 1.0)
+
+
+_BITS: Final = {
+    torch.float64: torch.int64, torch.float32: torch.int32,
+    torch.float16: torch.int16, torch.bfloat16: torch.int16,
+}  # fmt: skip
+"""The dtypes of floats, and of integers as wide."""
+
+
+@register_decomposition(aten.nextafter.default)
+def nextafter(x: Tensor, y: Tensor) -> Any:
+    """Return the float next to ``x`` on the way to ``y``: its bits count away from zero."""
+    if x.dtype != y.dtype or x.dtype not in _BITS:
+        return NotImplemented
+    bits = x.view(_BITS[x.dtype])
+    step = torch.where((x < y) == (x > 0), 1, -1).to(bits.dtype)
+    moved = (bits + step).view(x.dtype)
+    least = torch.copysign(torch.ones_like(bits).view(x.dtype), y)
+    moved = torch.where(x == 0, least, moved)
+    return torch.where(x == y, y, torch.where(x.isnan() | y.isnan(), x + y, moved))
+
+
+@register_decomposition(aten.frexp.Tensor)
+def frexp(x: Tensor) -> Any:
+    """Return mantissas from 0.5 up to, and without, 1, and exponents of 2, in int32."""
+    wide = x.to(torch.promote_types(x.dtype, torch.float32))
+    digits, bias = (52, 1022) if wide.dtype is torch.float64 else (23, 126)
+    subnormal = wide.abs() < torch.finfo(wide.dtype).tiny
+    bits = torch.where(subnormal, wide * 2.0**digits, wide).view(_BITS[wide.dtype])
+    field = (2 * bias + 3) << digits
+    exponent = ((bits & field) >> digits) - bias - torch.where(subnormal, digits, 0)
+    mantissa = ((bits & ~field) | (bias << digits)).view(wide.dtype).to(x.dtype)
+    itself = (x == 0) | ~x.isfinite()
+    return torch.where(itself, x, mantissa), torch.where(itself, 0, exponent).to(torch.int32)

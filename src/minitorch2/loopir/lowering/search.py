@@ -6,9 +6,9 @@ import torch
 
 from minitorch2.loopir.boxes import TensorBox
 from minitorch2.loopir.expressions import product
-from minitorch2.loopir.loops import Index, InnerFn
+from minitorch2.loopir.loops import Index, InnerFn, Pointwise
 from minitorch2.loopir.lowering.reduction import all_, any_
-from minitorch2.loopir.lowering.registry import NoLoopForm, lowering, make_pointwise, map_elements
+from minitorch2.loopir.lowering.registry import NoLoopForm, lowering, make_pointwise
 from minitorch2.loopir.ops import Value, ops
 from minitorch2.loopir.promotion import Operand, Promotion
 from minitorch2.loopir.views import reshape, unsqueeze
@@ -48,19 +48,25 @@ def _differ(dtype: torch.dtype, x: Value, y: Value) -> Value:
 def bucketize(
     x: TensorBox, boundaries: TensorBox, *, out_int32: bool = False, right: bool = False
 ) -> TensorBox:
-    """Count the sorted boundaries less than each element (or not above it, if `right`)."""
-    (count,) = boundaries.size
+    """Count the sorted boundaries less than each element (or not above it, if `right`).
+
+    `boundaries` is a row of them, or has a row for each of `x`.
+    """
+    *rows, count = boundaries.size
     if not isinstance(count, int) or count == 0 or x.dtype != boundaries.dtype:
         raise NoLoopForm("boundaries of unknown number or of another dtype")
-    load = boundaries.make_loader()
+    boundaries.storage.realize("a search reads its boundaries repeatedly")
+    load, load_boundary = x.make_loader(), boundaries.make_loader()
+    dtype = torch.int32 if out_int32 else torch.int64
 
-    def body(dtype: torch.dtype, value: Value) -> Value:
-        return _boundaries_before(load, value, count, right)
+    def inner_fn(index: Index) -> Value:
+        def load_in_row(place: Index) -> Value:
+            return load_boundary((*index[: len(rows)], *place))
 
-    places = map_elements(body, (x,), x.dtype, torch.int64)
-    if not out_int32:
-        return places
-    return map_elements(lambda _, v: v, (places,), torch.int32, torch.int32)
+        places = _boundaries_before(load_in_row, load(index), count, right)
+        return ops.to_dtype(places, dtype)
+
+    return TensorBox.create(Pointwise(x.device, dtype, x.size, inner_fn))
 
 
 def _boundaries_before(load: InnerFn, value: Value, count: int, right: bool) -> Value:
@@ -96,7 +102,7 @@ def searchsorted(
     side: str | None = None,
     sorter: TensorBox | None = None,
 ) -> TensorBox:
-    """`bucketize` with one row of boundaries."""
-    if boundaries.ndim != 1 or sorter is not None:
-        raise NoLoopForm("rows of boundaries, or unsorted ones")
+    """`bucketize` with the boundaries first."""
+    if sorter is not None:
+        raise NoLoopForm("unsorted boundaries")
     return bucketize(x, boundaries, out_int32=out_int32, right=right or side == "right")
