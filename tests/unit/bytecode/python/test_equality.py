@@ -129,3 +129,46 @@ def test_the_text_of_a_mapping_proxy():
     x, proxy = torch.ones(1), types.MappingProxyType({1: 2})
     compiled = minitorch2.compile(program, backend="eager", fullgraph=True)
     assert compiled(x, proxy)[1:] == program(x, proxy)[1:]
+
+
+DERIVED = {
+    base.__name__: type(f"Derived{base.__name__}", (base,), {})
+    for base in (dict, list, tuple, collections.OrderedDict)
+}
+
+
+@pytest.mark.parametrize("derived", DERIVED.values(), ids=DERIVED.keys())
+def test_two_containers_of_a_derived_class_are_equal_if_their_contents_are(derived):
+    """Each was compared as an object, so equal ones differed."""
+    contents = {"a": 1} if issubclass(derived, dict) else ["a"]
+
+    def program(x, one, other):
+        return x + 1, one == other, one != other, one in [other], [other].index(one)
+
+    compiled, x = minitorch2.compile(program, backend="eager", fullgraph=True), torch.ones(1)
+    calls = (derived(contents), derived(contents)), (derived(contents), derived())
+    assert compiled(x, *calls[0])[1:] == program(x, *calls[0])[1:] == (True, False, True, 0)
+    with pytest.raises(ValueError):
+        compiled(x, *calls[1])
+
+
+def test_a_union_with_a_dict_of_a_derived_class_keeps_the_class():
+    class Derived(collections.OrderedDict):
+        pass
+
+    def program(x, one):
+        return x + 1, type(one | {"b": 2})
+
+    x, one = torch.ones(1), Derived(a=1)
+    assert minitorch2.compile(program, backend="eager")(x, one)[1] is Derived
+
+
+def test_ranges_have_no_order():
+    def program(x):
+        try:
+            return x + 1, range(3) < range(4)
+        except TypeError as error:
+            return x - 1, str(error)
+
+    x = torch.ones(1)
+    assert minitorch2.compile(program, fullgraph=True)(x)[1] == program(x)[1]

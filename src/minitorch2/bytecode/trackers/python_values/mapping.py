@@ -243,6 +243,8 @@ class DictVariable(ModeledVariable):
     def py___or__(self, evaluator: Evaluator, other: VariableTracker) -> VariableTracker:
         if not isinstance(other, DictVariable):
             return NOT_IMPLEMENTED
+        if self.whole is not None and self.cls is not dict:
+            unsupported("method", f"method '__or__' of a class derived from {self.cls.__name__}")
         return self.make([*self.entries.values(), *other.entries.values()])
 
     # Writing ------------------------------------------------------------------------------------

@@ -34,7 +34,7 @@ from minitorch2.bytecode.trackers.descriptors import (
 from minitorch2.bytecode.trackers.interfaces import Capture, Evaluator, Residual
 from minitorch2.bytecode.trackers.modeled import ModeledVariable
 from minitorch2.bytecode.trackers.observed import ObservedError, raise_as_observed, raise_observed
-from minitorch2.bytecode.trackers.python_values.constant import NONE, ConstantVariable
+from minitorch2.bytecode.trackers.python_values.constant import NONE, OPERATORS, ConstantVariable
 from minitorch2.bytecode.trackers.python_values.instance_dict import (
     AttributeEntries,
     InstanceDictVariable,
@@ -403,6 +403,8 @@ class ObjectVariable(VariableTracker):
     ) -> VariableTracker:
         """Call a method of the container part; subscripting an absent key asks ``__missing__``."""
         assert self.container is not None
+        if name in OPERATORS:
+            args = [getattr(arg, "container", None) or arg for arg in args]
         try:
             return self.container.call_method(evaluator, name, args, kwargs)
         except ObservedError as error:

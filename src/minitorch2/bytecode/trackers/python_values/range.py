@@ -56,10 +56,8 @@ class RangeVariable(SequenceVariable):
     def py___getitem__(self, evaluator: Evaluator, key: VariableTracker) -> VariableTracker:
         return literal(self.range[self.index_of(evaluator, key)])
 
-    def _compare(
-        self, evaluator: Evaluator, other: VariableTracker, symbol: str
-    ) -> VariableTracker:
-        if not isinstance(other, RangeVariable):
+    def compare(self, evaluator: Evaluator, other: VariableTracker, symbol: str) -> VariableTracker:
+        if not isinstance(other, RangeVariable) or symbol not in ("==", "!="):
             return NOT_IMPLEMENTED
         return ConstantVariable((self.range == other.range) == (symbol == "=="))
 
