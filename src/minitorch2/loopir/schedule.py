@@ -22,7 +22,6 @@ from functools import cached_property
 import torch
 
 from minitorch2.loopir.buffers import Buffer, ComputedBuffer, ExternKernel, MultiOutput, Origins
-from minitorch2.loopir.dependencies import MemoryDep, extract_reads_writes
 from minitorch2.loopir.expressions import Expr, index_symbols, product, simplify
 from minitorch2.loopir.handlers.recorder import RecordingHandler
 from minitorch2.loopir.iteration import Access, Sizes, linear_access, split_counts, split_strides
@@ -232,22 +231,6 @@ class SchedulerNode(BaseSchedulerNode):
         loops = self.buffer.loops
         is_scatter = isinstance(loops, Scatter) and not loops.is_disjoint
         return is_scatter and len(self.own_loops) < len(self.ranges)
-
-    @cached_property
-    def _dependencies(self) -> tuple[frozenset[MemoryDep], frozenset[MemoryDep]]:
-        loops = self.buffer.loops
-        found = extract_reads_writes(self.buffer.run, loops.ranges, loops.reduction_ranges)
-        return found.reads, found.writes
-
-    @property
-    def reads(self) -> frozenset[MemoryDep]:
-        """The addresses read, in the loops of the buffer."""
-        return self._dependencies[0]
-
-    @property
-    def writes(self) -> frozenset[MemoryDep]:
-        """The addresses written, in the loops of the buffer."""
-        return self._dependencies[1]
 
     # -- changes of the domain --------------------------------------------------------------------
 

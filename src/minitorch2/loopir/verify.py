@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 
 from minitorch2.errors import VerificationError
@@ -13,11 +15,11 @@ from minitorch2.loopir.buffers import (
     InputBuffer,
     MultiOutput,
 )
-from minitorch2.loopir.dependencies import extract_reads_writes
 from minitorch2.loopir.expressions import index_symbols
 from minitorch2.loopir.handlers.dtypes import TypingHandler
+from minitorch2.loopir.handlers.recorder import RecordingHandler
 from minitorch2.loopir.lowered_graph import LoweredGraph
-from minitorch2.loopir.ops import use_handler
+from minitorch2.loopir.ops import OpsHandler, use_handler
 
 
 def verify_lowered(lowered: LoweredGraph) -> None:
@@ -45,20 +47,23 @@ def verify_lowered(lowered: LoweredGraph) -> None:
 def names_read(buffer: Buffer) -> set[str]:
     """Return the names of the buffers that must be there before this one can be computed."""
     if isinstance(buffer, ComputedBuffer):
-        loops = buffer.loops
-        accesses = extract_reads_writes(buffer.run, loops.ranges, loops.reduction_ranges)
+        _run(buffer, recorder := RecordingHandler())
         base = {buffer.base} if buffer.base else set()
-        return base | {dependency.name for dependency in accesses.reads}
+        return base | {name for name, _ in recorder.reads}
     if isinstance(buffer, ExternKernel):
         return {view.name for view in buffer.views()}
     return {buffer.kernel.name} if isinstance(buffer, MultiOutput) else set()
 
 
 def _verify_body(buffer: ComputedBuffer, dtypes: dict[str, torch.dtype]) -> None:
-    loops = buffer.loops
-    symbols = index_symbols("i", len(loops.ranges) + len(loops.reduction_ranges))
-    accesses = extract_reads_writes(buffer.run, loops.ranges, loops.reduction_ranges)
-    if [write.name for write in accesses.writes] != [buffer.name]:
+    _run(buffer, recorder := RecordingHandler())
+    if [name for name, _ in recorder.writes] != [buffer.name]:
         raise VerificationError(f"the body of {buffer.name} must store exactly once, into it")
-    with use_handler(TypingHandler(dtypes)):
-        buffer.run(symbols[: len(loops.ranges)], symbols[len(loops.ranges) :])
+    _run(buffer, TypingHandler(dtypes))
+
+
+def _run(buffer: ComputedBuffer, handler: OpsHandler[Any]) -> None:
+    kept, reduced = len(buffer.loops.ranges), len(buffer.loops.reduction_ranges)
+    symbols = index_symbols("i", kept + reduced)
+    with use_handler(handler):
+        buffer.run(symbols[:kept], symbols[kept:])

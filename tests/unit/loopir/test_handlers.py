@@ -7,7 +7,6 @@ import pytest
 import torch
 
 from minitorch2.errors import VerificationError
-from minitorch2.loopir.dependencies import MemoryDep, extract_reads_writes
 from minitorch2.loopir.expressions import ModularIndexing, index_symbols
 from minitorch2.loopir.handlers.counter import CountingHandler, body_cost
 from minitorch2.loopir.handlers.dtypes import TypingHandler
@@ -18,6 +17,7 @@ from minitorch2.loopir.handlers.interpreter import (
 )
 from minitorch2.loopir.handlers.printer import PrintingHandler
 from minitorch2.loopir.handlers.recorder import RecordingHandler
+from minitorch2.loopir.iteration import can_merge, linear_access
 from minitorch2.loopir.lower_graph import lower_graph
 from minitorch2.loopir.lowering import LOWERINGS
 from minitorch2.loopir.ops import (
@@ -154,24 +154,20 @@ def test_loads_outside_of_a_buffer_are_errors_in_the_interpreter():
         ops.indirect_indexing(np.arange(4) - 1, 3, wrap=False)
 
 
-def test_dependencies_have_symbolic_addresses():
-    def reverse(index, _):
-        ops.store("b", index[0], ops.load("a", 7 - index[0]))
-
-    accesses = extract_reads_writes(reverse, (8,))
-    assert {dep.index for dep in accesses.reads} == {7 - C0}
-    assert {dep.index for dep in accesses.writes} == {C0}
+def test_accesses_have_symbolic_addresses():
+    with use_handler(recorder := RecordingHandler()):
+        ops.store("b", C0, ops.load("a", 7 - C0))
+    assert [*recorder.reads] == [("a", 7 - C0)] and [*recorder.writes] == [("b", C0)]
 
 
-def test_dependencies_normalize():
-    dense = MemoryDep("a", 8 * C0 + C1, ((C0, 4), (C1, 8)))
-    assert dense.normalize() == MemoryDep("a", C0, ((C0, 32),))
-    gaps = MemoryDep("a", 9 * C0 + C1, ((C0, 4), (C1, 8)))
-    assert gaps.normalize() == gaps and gaps.stride(C0) == 9
-    broadcast = MemoryDep("a", C1, ((C0, 4), (C1, 8)))
-    assert broadcast.normalize() == MemoryDep("a", C0, ((C0, 8),)) and broadcast.numel() == 8
-    divided = MemoryDep("a", ModularIndexing(C0, 1, 3), ((C0, 4),))
-    assert divided.normalize() == divided
+def test_loops_that_walk_memory_as_one_can_merge():
+    def merges(index):
+        return can_merge(0, 1, (4, 8), [linear_access("a", index, (C0, C1))])
+
+    assert merges(8 * C0 + C1)
+    assert not merges(9 * C0 + C1) and not merges(C1) and not merges(ModularIndexing(C0, 1, 3))
+    broadcast = linear_access("a", C1, (C0, C1))
+    assert broadcast.strides == (0, 1) and broadcast.elements((4, 8)) == 8
 
 
 def test_counts_of_lowered_operators():

@@ -9,13 +9,14 @@ from minitorch2 import config, stages
 from minitorch2.graph import FakeTensor, Graph, GraphModule
 from minitorch2.loopir.__main__ import log2_graph, sin_cos_graph
 from minitorch2.loopir.buffers import BufferView, ComputedBuffer
-from minitorch2.loopir.dependencies import extract_reads_writes
 from minitorch2.loopir.expressions import index_symbols
 from minitorch2.loopir.handlers.printer import PrintingHandler
 from minitorch2.loopir.interpret import interpret
+from minitorch2.loopir.loop_order import settle_loops
 from minitorch2.loopir.loops import Pointwise, Reduction
 from minitorch2.loopir.lower_graph import lower_graph
 from minitorch2.loopir.ops import use_handler
+from minitorch2.loopir.scheduler import create_node
 from tests.unit.codegen.aten_graph import record
 from tests.unit.loopir.trace_aten import check, trace
 
@@ -78,18 +79,17 @@ def test_views_vanish_into_index_expressions():
 def test_reshapes_of_contiguous_tensors_leave_no_division(function):
     lowered = lower(function, X)
     assert len(lowered.buffers) == 1
-    (read,) = extract_reads_writes(lowered.buffers[0].run, lowered.buffers[0].loops.ranges).reads
-    assert read.normalize().index in (index_symbols("c", 1)[0],)
-    assert "Div" not in str(read.index) and "Modular" not in str(read.index)
+    (read,) = create_node(lowered.buffers[0], 0).reads_of
+    assert read.is_linear and read.offset == 0
 
 
 def test_two_dimensional_loads_become_one_dimensional():
     lowered = lower(lambda x: x + 1, torch.randn(3, 4, 5), dynamic=True)
-    accesses = extract_reads_writes(lowered.buffers[0].run, lowered.buffers[0].loops.ranges)
-    (read,), (write,) = accesses.reads, accesses.writes
-    c0 = index_symbols("c", 1)[0]
-    assert read.normalize().index == c0 and write.normalize().ranges == read.normalize().ranges
-    assert str(read.normalize().ranges[0][1]) == "s00*s01*s02"
+    node = create_node(lowered.buffers[0], 0)
+    settle_loops(node)
+    (read,), (write,) = node.reads_of, node.writes_of
+    assert read.strides == write.strides == (1,)
+    assert str(node.ranges) == "(s00*s01*s02,)"
 
 
 def test_closures_compose():
