@@ -24,7 +24,14 @@ import torch
 from minitorch2.loopir.buffers import Buffer, ComputedBuffer, ExternKernel, MultiOutput, Origins
 from minitorch2.loopir.expressions import Expr, index_symbols, product, simplify
 from minitorch2.loopir.handlers.recorder import RecordingHandler
-from minitorch2.loopir.iteration import Access, Sizes, linear_access, split_counts, split_strides
+from minitorch2.loopir.iteration import (
+    Access,
+    Sizes,
+    Strides,
+    linear_access,
+    split_counts,
+    split_strides,
+)
 from minitorch2.loopir.loops import Index, Reduction, Scan, Scatter
 from minitorch2.loopir.ops import use_handler
 
@@ -257,37 +264,27 @@ class SchedulerNode(BaseSchedulerNode):
             return
         counts = split_counts(coarse, fine)
         if is_reduction_side:
-            kept = (1,) * len(self.ranges)
-            self._restride((*kept, *counts), (*self.ranges, *fine))
+            all_counts, all_sizes = (*(1,) * len(self.ranges), *counts), (*self.ranges, *fine)
             self._to_reduction = _after_split(self._to_reduction, counts, fine)
-        else:
-            rest = self.reduction_ranges if self.has_inner_loops else ()
-            self._restride((*counts, *(1,) * len(rest)), (*fine, *rest))
-            self._to_index = _after_split(self._to_index, counts, fine)
-        if is_reduction_side:
             self.reduction_ranges = fine
         else:
+            rest = self.reduction_ranges if self.has_inner_loops else ()
+            all_counts, all_sizes = (*counts, *(1,) * len(rest)), (*fine, *rest)
+            self._to_index = _after_split(self._to_index, counts, fine)
             self.ranges = fine
+        self._restride(lambda strides: split_strides(strides, all_counts, all_sizes))
 
-    def _restride(self, counts: Sequence[int], fine: Sizes) -> None:
-        def split(accesses: tuple[Access, ...]) -> tuple[Access, ...]:
-            return tuple(
-                Access(a.name, split_strides(a.strides, counts, fine), a.offset) for a in accesses
-            )
-
-        self.reads_of, self.writes_of = split(self.reads_of), split(self.writes_of)
+    def _restride(self, change: Callable[[Strides], Strides]) -> None:
+        self.reads_of, self.writes_of = (
+            tuple(Access(a.name, change(a.strides), a.offset) for a in accesses)
+            for accesses in (self.reads_of, self.writes_of)
+        )
 
     def permute(self, order: Sequence[int]) -> None:
         """Reorder all loops: new loop i is the old loop `order[i]`; reduction loops stay last."""
         kept = len(self.ranges)
         sizes = self.sizes
-
-        def reordered(accesses: tuple[Access, ...]) -> tuple[Access, ...]:
-            return tuple(
-                Access(a.name, tuple(a.strides[i] for i in order), a.offset) for a in accesses
-            )
-
-        self.reads_of, self.writes_of = reordered(self.reads_of), reordered(self.writes_of)
+        self._restride(lambda strides: tuple(strides[i] for i in order))
         self.ranges = tuple(sizes[i] for i in order[:kept])
         self.reduction_ranges = tuple(sizes[i] for i in order[kept:])
         if self.has_inner_loops:
@@ -299,15 +296,8 @@ class SchedulerNode(BaseSchedulerNode):
 
     def merge(self, outer: int) -> None:
         """Make loops `outer` and `outer + 1` one, which `iteration.can_merge` must allow."""
-
-        def without(accesses: tuple[Access, ...]) -> tuple[Access, ...]:
-            return tuple(
-                Access(a.name, a.strides[:outer] + a.strides[outer + 1 :], a.offset)
-                for a in accesses
-            )
-
         kept = len(self.ranges)
-        self.reads_of, self.writes_of = without(self.reads_of), without(self.writes_of)
+        self._restride(lambda strides: strides[:outer] + strides[outer + 1 :])
         if outer < kept:
             self.ranges = _merged(self.ranges, outer)
         else:

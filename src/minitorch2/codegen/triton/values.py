@@ -26,18 +26,6 @@ T: Dimensions = frozenset(("t",))
 IN_LOOP: Dimensions = R | K | T
 """What varies along any of these is not known before the loop."""
 
-_TRITON_DTYPES = {
-    torch.bool: "tl.int1",
-    torch.uint8: "tl.uint8",
-    torch.int8: "tl.int8",
-    torch.int16: "tl.int16",
-    torch.int32: "tl.int32",
-    torch.int64: "tl.int64",
-    torch.float16: "tl.float16",
-    torch.bfloat16: "tl.bfloat16",
-    torch.float32: "tl.float32",
-    torch.float64: "tl.float64",
-}
 TRITON_POINTERS = {
     torch.bool: "*i1",
     torch.uint8: "*u8",
@@ -60,9 +48,9 @@ def triton_dtype(dtype: torch.dtype) -> str:
     Raises:
         LoweringError: Triton has no such dtype.
     """
-    if dtype not in _TRITON_DTYPES:
+    if dtype not in TRITON_POINTERS:
         raise LoweringError(f"Triton kernels have no {dtype}", code="triton-dtype")
-    return _TRITON_DTYPES[dtype]
+    return "tl.int1" if dtype == torch.bool else str(dtype).replace("torch", "tl")
 
 
 @dataclass(frozen=True)

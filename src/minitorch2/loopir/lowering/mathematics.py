@@ -14,6 +14,7 @@ from minitorch2.loopir.lowering.registry import (
     map_elements,
     number_value,
     pointwise,
+    register_primitives,
 )
 from minitorch2.loopir.ops import Value, ops
 from minitorch2.loopir.promotion import Operand, Promotion, category, result_type
@@ -22,22 +23,15 @@ aten = torch.ops.aten
 FLOAT = Promotion.INT_TO_FLOAT
 BOOL = Promotion.ALWAYS_BOOL
 
-UNARY_FLOAT = (
-    "acos", "acosh", "asin", "asinh", "atan", "atanh", "cos", "cosh", "erf", "erfc", "exp",
-    "exp2", "expm1", "lgamma", "log", "log10", "log1p", "log2", "rsqrt", "sigmoid", "sin", "sinh",
-    "sqrt", "tan", "tanh",
+ON_FLOATS = (
+    "acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "copysign", "cos", "cosh", "erf",
+    "erfc", "exp", "exp2", "expm1", "lgamma", "log", "log10", "log1p", "log2", "rsqrt", "sigmoid",
+    "sin", "sinh", "sqrt", "tan", "tanh",
 )  # fmt: skip
 """Operators that are one primitive of the same name, on floats."""
 
 ROUNDING = ("floor", "ceil", "trunc", "round")
 """Operators that are one primitive of the same name on floats, and nothing on integers."""
-
-
-def _register_unary(name: str) -> None:
-    @pointwise(getattr(aten, name), promote=FLOAT)
-    def body(dtype: torch.dtype, x: Value) -> Value:
-        result: Value = getattr(ops, name)(x)
-        return result
 
 
 def _register_rounding(name: str) -> None:
@@ -47,8 +41,7 @@ def _register_rounding(name: str) -> None:
         return result
 
 
-for _name in UNARY_FLOAT:
-    _register_unary(_name)
+register_primitives(ON_FLOATS, FLOAT)
 for _name in ROUNDING:
     _register_rounding(_name)
 
@@ -83,18 +76,6 @@ def deg2rad(dtype: torch.dtype, x: Value) -> Value:
 def rad2deg(dtype: torch.dtype, x: Value) -> Value:
     """Convert radians to degrees."""
     return ops.mul(x, number_value(180 / math.pi, dtype))
-
-
-@pointwise(aten.atan2, promote=FLOAT)
-def atan2(dtype: torch.dtype, y: Value, x: Value) -> Value:
-    """Return the angle of the point (x, y)."""
-    return ops.atan2(y, x)
-
-
-@pointwise(aten.copysign, promote=FLOAT)
-def copysign(dtype: torch.dtype, x: Value, y: Value) -> Value:
-    """`|x|` with the sign of `y`."""
-    return ops.copysign(x, y)
 
 
 @pointwise(aten.xlogy, promote=FLOAT)

@@ -20,6 +20,7 @@ from minitorch2.loopir.lowering.registry import (
     map_elements,
     number_value,
     pointwise,
+    register_primitives,
 )
 from minitorch2.loopir.ops import Number, Value, compute_dtype, ops
 from minitorch2.loopir.promotion import Operand, Promotion, computation_type, result_type
@@ -246,15 +247,7 @@ def heaviside(dtype: torch.dtype, x: Value, at_zero: Value) -> Value:
 # -- comparison and choice ----------------------------------------------------------------------
 
 
-def _register_comparison(name: str) -> None:
-    @pointwise(getattr(aten, name), promote=BOOL)
-    def body(dtype: torch.dtype, x: Value, y: Value) -> Value:
-        result: Value = getattr(ops, name)(x, y)
-        return result
-
-
-for _name in ("eq", "ne", "lt", "le", "gt", "ge"):
-    _register_comparison(_name)
+register_primitives(("eq", "ne", "lt", "le", "gt", "ge"), BOOL)
 
 
 @lowering(aten.where.self)

@@ -110,6 +110,17 @@ def pointwise(
     return register
 
 
+def register_primitives(names: Sequence[str], promote: Promotion) -> None:
+    """Register operators that are one primitive of the same name."""
+    for name in names:
+
+        def body(dtype: torch.dtype, *values: Value, name: str = name) -> Value:
+            result: Value = getattr(ops, name)(*values)
+            return result
+
+        pointwise(getattr(torch.ops.aten, name), promote=promote)(body)
+
+
 def make_pointwise(
     body: PointwiseBody,
     args: Sequence[Operand],
