@@ -19,7 +19,6 @@ from minitorch2.autograd.runtime import (
     training_runner,
     with_epilogue,
     without_autocast,
-    without_grad,
 )
 from minitorch2.autograd.second_derivatives import EagerGradients
 from minitorch2.autograd.spent_history import spend
@@ -63,14 +62,15 @@ class CompiledProgram:
         if self.plan.function:
             run = _unless_hooked(run, module)
         if self.plan.function and not torch.is_grad_enabled():
-            run = _with_gradients(run)
+            # It switches the mode on by itself; what it computed before is not differentiable.
+            run = torch.enable_grad()(run)
         run.writes_last = True  # type: ignore[attr-defined]
         run.compiled = None if attributes else self  # type: ignore[attr-defined]
         return run
 
     def _inferred(self) -> Run:
         call = without_autocast(self.forward)
-        call = without_grad(call) if self.plan.detached else call
+        call = torch.no_grad()(call) if self.plan.detached else call
         call = spend(call, self.plan.spent)
         return inference_runner(call, self.plan.epilogue, self.plan.outputs)
 
@@ -141,19 +141,6 @@ def _unless_hooked(run: Run, module: GraphModule) -> Run:
         if hooks is None or is_in_package(getattr(hooks[0], "__module__", ""), "torch"):
             return run(*inputs)
         return module(*inputs)
-
-    return call
-
-
-def _with_gradients(run: Run) -> Run:
-    """Run a program with the grad mode on, since it switches the mode on by itself.
-
-    Results that it computed before the switch are marked as not differentiable.
-    """
-
-    def call(*inputs: Any) -> Sequence[Any]:
-        with torch.enable_grad():
-            return run(*inputs)
 
     return call
 

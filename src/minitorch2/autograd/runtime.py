@@ -260,7 +260,9 @@ def make_function(
             if not needs_graph:
                 return tuple(call(arguments))
             sources = [t for t in arguments if isinstance(t, torch.Tensor)]
-            return _differentiable_once(tuple(without_grad(call)(arguments)), sources)
+            with torch.no_grad():
+                found = tuple(call(arguments))
+            return _differentiable_once(found, sources)
 
     # A derived class asks, at each call, which of several functions this one is.
     CompiledFunction._backward_cls.apply = CompiledFunction.backward  # type: ignore[attr-defined]
@@ -419,16 +421,6 @@ class _AutocastDisabled(AbstractContextManager[object]):
     def __exit__(self, *_: object) -> None:
         for device in self.devices:
             torch.set_autocast_enabled(device, True)
-
-
-def without_grad(call: BoxedCall) -> BoxedCall:
-    """Return ``call`` run with grad mode off: the values of a compiled graph have no history."""
-
-    def run(arguments: list[Any]) -> list[Any]:
-        with torch.no_grad():
-            return call(arguments)
-
-    return run
 
 
 def without_autocast(call: BoxedCall) -> BoxedCall:

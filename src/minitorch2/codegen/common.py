@@ -22,7 +22,7 @@ from sympy.printing.precedence import PRECEDENCE
 from minitorch2.graph.symbols.text import ExprPrinter
 from minitorch2.loopir.expressions import Expr
 from minitorch2.loopir.ops import Value
-from minitorch2.loopir.schedule import BaseSchedulerNode, JoinedSchedulerNode, KernelNode, bodies
+from minitorch2.loopir.schedule import BaseSchedulerNode, JoinedSchedulerNode
 from minitorch2.native.torch_internals.operators import OpOverload
 
 INDENT = "    "
@@ -171,8 +171,3 @@ def user_lines(node: BaseSchedulerNode) -> list[str]:
     """Return as comments the lines of the user's program that a kernel computes."""
     sources = [origin.meta.get("source") for origin in node.origins]
     return list(dict.fromkeys(source.comment() for source in sources if source is not None))
-
-
-def stores(node: KernelNode) -> list[str]:
-    """Return the buffers that a kernel's bodies compute, in order."""
-    return [body.name for body in bodies(node)]

@@ -28,7 +28,7 @@ from minitorch2.loopir.buffers import (
 )
 from minitorch2.loopir.expressions import Expr, Ranges, index_symbols, simplify, to_expr
 from minitorch2.loopir.layout import FixedLayout, FlexibleLayout, Size
-from minitorch2.loopir.loops import Index, InnerFn, Loops, Pointwise, Reduction
+from minitorch2.loopir.loops import Index, InnerFn, Loops, Pointwise
 from minitorch2.loopir.ops import Value, ops
 
 Reindex = Callable[[Index], Index]
@@ -95,42 +95,38 @@ class StorageBox(_Box):
         return lambda index: ops.load(buffer.name, buffer.fixed_layout().index(index))
 
 
-@dataclass(frozen=True, eq=False)
-class View:
-    """Other coordinates for the elements of `base`: element `i` is `base[reindex(i)]`."""
+class _OnStorage(_Box):
+    """A box around a storage, or around a view of one."""
 
-    base: StorageBox | View
-    size: Size
-    reindex: Reindex
-
-    @property
-    def dtype(self) -> torch.dtype:
-        """The dtype in memory."""
-        return self.base.dtype
-
-    @property
-    def device(self) -> torch.device:
-        """The device of the elements."""
-        return self.base.device
+    data: StorageBox | View
 
     @property
     def storage(self) -> StorageBox:
         """The storage under all views."""
-        return self.base if isinstance(self.base, StorageBox) else self.base.storage
+        return self.data if isinstance(self.data, StorageBox) else self.data.storage
+
+
+@dataclass(frozen=True, eq=False)
+class View(_OnStorage):
+    """Other coordinates for the elements of `data`: element `i` is `data[reindex(i)]`."""
+
+    data: StorageBox | View
+    size: Size
+    reindex: Reindex
 
     def make_loader(self) -> InnerFn:
         """Return a function that gives the element at an index of the view."""
-        load, reindex = self.base.make_loader(), self.reindex
+        load, reindex = self.data.make_loader(), self.reindex
         return lambda index: load(reindex(index))
 
     def to_storage_index(self, index: Index) -> Index:
         """Return the index into the storage's own coordinates."""
         inner = self.reindex(index)
-        return inner if isinstance(self.base, StorageBox) else self.base.to_storage_index(inner)
+        return inner if isinstance(self.data, StorageBox) else self.data.to_storage_index(inner)
 
 
 @dataclass(frozen=True, eq=False)
-class TensorBox(_Box):
+class TensorBox(_OnStorage):
     """A tensor during lowering: size, dtype, device, and a way to its elements."""
 
     data: StorageBox | View
@@ -157,11 +153,6 @@ class TensorBox(_Box):
     def ndim(self) -> int:
         """The number of dimensions."""
         return len(self.size)
-
-    @property
-    def storage(self) -> StorageBox:
-        """The storage under all views."""
-        return self.data if isinstance(self.data, StorageBox) else self.data.storage
 
     def make_loader(self) -> Callable[[Index], Value]:
         """Return a function that gives the element at an index, in the compute dtype."""
@@ -208,10 +199,6 @@ class TensorBox(_Box):
         if linear is None:
             return None
         return FixedLayout(layout.device, layout.dtype, self.size, *linear)
-
-    def is_reduction(self) -> bool:
-        """Return whether the storage is a reduction that has no memory yet."""
-        return isinstance(self.storage.data, Reduction)
 
 
 def linear_form(position: Expr, ranges: Ranges) -> tuple[Size, Expr] | None:

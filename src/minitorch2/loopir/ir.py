@@ -7,7 +7,7 @@
              |  Reduction(..., reduction_ranges, kind, src_dtype)                   loops.py
     layout  ::= FixedLayout(device, dtype, size, stride, offset)
              |  FlexibleLayout(device, dtype, size)                                layout.py
-    tensor  ::= TensorBox(StorageBox(loops | buffer) | View(base, size, reindex))   boxes.py
+    tensor  ::= TensorBox(StorageBox(loops | buffer) | View(data, size, reindex))   boxes.py
     inner_fn: a Python function of SymPy indices that calls ops.*                    ops.py
     expr    ::= int | SymPy expression with FloorDiv, ModularIndexing          expressions.py
 

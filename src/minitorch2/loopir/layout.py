@@ -17,7 +17,7 @@ import sympy
 import torch
 
 from minitorch2.graph.symbols.polynomials import multiply_out
-from minitorch2.loopir.expressions import Expr, equal, product, to_expr
+from minitorch2.loopir.expressions import Expr, equal, to_expr
 
 Size = tuple[Expr, ...]
 
@@ -108,8 +108,3 @@ def _linear_index(stride: Size, offset: Expr, size: Size, index: tuple[Expr, ...
         if extent != 1:
             result = result + position * step
     return to_expr(multiply_out(result)) if isinstance(result, sympy.Expr) else result
-
-
-def numel(size: Sequence[Expr]) -> Expr:
-    """Return the number of elements of a tensor of this size."""
-    return product(size)

@@ -24,9 +24,9 @@ from minitorch2.codegen.triton.kernel import (
     IMPORTS,
     KernelPrinter,
     function_text,
+    pointer_types,
 )
 from minitorch2.codegen.triton.template import TemplateNode
-from minitorch2.codegen.triton.values import TRITON_POINTERS
 from minitorch2.graph.symbols import free_symbols
 from minitorch2.loopir.buffers import Buffer
 from minitorch2.loopir.expressions import product
@@ -129,7 +129,7 @@ def _print_part(
         function_text(["program", *parameters], domain.blocks, lines),
         tuple(parameters),
         ", ".join(f"{key}={size}" for key, size in domain.blocks.parameters().items()),
-        tuple(TRITON_POINTERS[buffers[str(p.value)].dtype] for p in pointers),
+        pointer_types(pointers, buffers),
         tuple(str(p.value) for p in pointers),
         numel,
         programs,

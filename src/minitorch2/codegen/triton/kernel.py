@@ -152,7 +152,8 @@ class KernelPrinter:
     # -- the head -------------------------------------------------------------------------------
 
     def _head(self) -> list[str]:
-        domain, wide = self.domain, self._is_wide()
+        domain, numel = self.domain, product(self.kernel.group)
+        wide = is_wide(self.arguments.pointers(), self.buffers, numel)
         program = self.program + (".to(tl.int64)" if wide else "")
         lines = self._static_extents()
         if domain.ynumel is not None:
@@ -202,22 +203,28 @@ class KernelPrinter:
             if isinstance(extent, sympy.Expr)
         ]
 
-    def _is_wide(self) -> bool:
-        """Return whether addresses need 64 bits: a buffer is large, or may be."""
-        sizes = [self.buffers[str(p.value)].fixed_layout().storage_size()
-                 for p in self.arguments.pointers()]  # fmt: skip
-        numel = product(self.kernel.group)
-        return not all(map(is_narrow, (*sizes, numel)))
-
     def _decorator(self, pointers: Sequence[KernelArgument]) -> str:
         blocks = self.domain.blocks
-        types = [TRITON_POINTERS[self.buffers[str(p.value)].dtype] for p in pointers]
+        types = pointer_types(pointers, self.buffers)
         kind = "pointwise" if blocks.r is None else "reduction"
         kind = "persistent_reduction" if blocks.persistent else kind
         metadata = blocks.parameters() | {"num_warps": blocks.warps}
         text = ", ".join(f"{name}={value}" for name, value in metadata.items())
         checks = ", checks_indices=True" if self.handler.checks_indices else ""
         return f'@{kind}(pointers="{" ".join(types)}", {text}{checks})'
+
+
+def is_wide(pointers: Sequence[KernelArgument], buffers: Mapping[str, Buffer], numel: Expr) -> bool:
+    """Return whether addresses need 64 bits: a buffer is large, or may be."""
+    sizes = [buffers[str(pointer.value)].fixed_layout().storage_size() for pointer in pointers]
+    return not all(map(is_narrow, (*sizes, numel)))
+
+
+def pointer_types(
+    pointers: Sequence[KernelArgument], buffers: Mapping[str, Buffer]
+) -> tuple[str, ...]:
+    """Return Triton's types of the pointers."""
+    return tuple(TRITON_POINTERS[buffers[str(pointer.value)].dtype] for pointer in pointers)
 
 
 def function_text(parameters: Sequence[str], blocks: Blocks, lines: Sequence[str]) -> str:

@@ -30,10 +30,10 @@ from minitorch2.codegen.triton.blocks import Blocks
 from minitorch2.codegen.triton.contraction import Contraction, Operand
 from minitorch2.codegen.triton.domain import KernelDomain, blocks_in
 from minitorch2.codegen.triton.handler import TritonHandler
-from minitorch2.codegen.triton.indexing import YINDEX, is_narrow, unflatten
+from minitorch2.codegen.triton.indexing import YINDEX, unflatten
+from minitorch2.codegen.triton.kernel import is_wide, pointer_types
 from minitorch2.codegen.triton.sites import Site
 from minitorch2.codegen.triton.values import (
-    TRITON_POINTERS,
     Dimensions,
     K,
     R,
@@ -252,7 +252,7 @@ def print_template_kernel(
         tiles_y=tiles[1],
         steps=blocks_in(given.k, tile.k),
         group=_GROUP,
-        wide=_is_wide(given, pointers, buffers),
+        wide=is_wide(pointers, buffers, given.elements),
         masked=domain.needs_mask,
     )
     programs = product((given.batches, *tiles))
@@ -296,18 +296,10 @@ def _print_parts(node: TemplateNode, handler: _TemplateHandler) -> dict[str, obj
 def _decorator(
     pointers: Sequence[KernelArgument], buffers: Mapping[str, Buffer], tile: Tile, checks: bool
 ) -> str:
-    types = " ".join(TRITON_POINTERS[buffers[str(p.value)].dtype] for p in pointers)
+    types = " ".join(pointer_types(pointers, buffers))
     sizes = f"XBLOCK={tile.x}, YBLOCK={tile.y}, RBLOCK={tile.k}"
     text = f'pointers="{types}", {sizes}, num_warps={tile.warps}, num_stages={tile.stages}'
     return f"@template({text}{', checks_indices=True' if checks else ''})"
-
-
-def _is_wide(
-    given: Contraction, pointers: Sequence[KernelArgument], buffers: Mapping[str, Buffer]
-) -> bool:
-    """Return whether addresses need 64 bits."""
-    sizes = [buffers[str(pointer.value)].fixed_layout().storage_size() for pointer in pointers]
-    return not all(map(is_narrow, (*sizes, given.elements)))
 
 
 __all__ = ["TILES", "TemplateNode", "Tile", "print_template_kernel"]

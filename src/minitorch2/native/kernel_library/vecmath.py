@@ -16,7 +16,7 @@ from __future__ import annotations
 import numpy as np
 from numba import float32, float64, int32, int64, uint64
 
-from minitorch2.native.kernel_library.library import library_function
+from minitorch2.native.kernel_library.library import for_each_float, library_function, real
 from minitorch2.native.kernel_library.primitives import (
     absolute,
     bits,
@@ -29,7 +29,6 @@ from minitorch2.native.kernel_library.primitives import (
 f32 = np.float32
 
 INFINITY = f32(np.inf)
-NOT_A_NUMBER = f32(np.nan)
 # ln 2 in two parts: the first has trailing zeros, so its product with a small integer is exact.
 LN2_HIGH = f32(0.693359375)
 LN2_LOW = f32(-2.12194440e-4)
@@ -115,12 +114,12 @@ def log_tail(f):  # type: ignore[no-untyped-def]
     )  # fmt: skip
 
 
-@library_function(float32(float32, float32))
+@for_each_float
 def log_edges(x, value):  # type: ignore[no-untyped-def]
     """Return the logarithm's value at 0, infinity, below 0 and at NaN; `value` elsewhere."""
-    value = x if x == INFINITY else value
-    value = -INFINITY if x == f32(0.0) else value
-    return value if x >= f32(0.0) else NOT_A_NUMBER
+    value = x if x == real(np.inf) else value
+    value = real(-np.inf) if x == real(0.0) else value
+    return value if x >= real(0.0) else real(np.nan)
 
 
 @library_function(float32(float32))

@@ -5,7 +5,6 @@ Sines of huge arguments, which few programs ask for, are those of the C library 
 
 from __future__ import annotations
 
-import numpy as np
 from numba import float64, int64
 
 from minitorch2.native.kernel_library.library import call_symbol, library_function
@@ -17,6 +16,7 @@ from minitorch2.native.kernel_library.primitives import (
     from_bits,
     polynomial,
 )
+from minitorch2.native.kernel_library.vecmath import log_edges
 
 LN2_HIGH = 0.6931471803691238
 LN2_LOW = 1.9082149292705877e-10
@@ -110,14 +110,6 @@ def log_rest_f64(f):  # type: ignore[no-untyped-def]
     return square - s * (square + tail)
 
 
-@library_function(float64(float64, float64))
-def log_edges_f64(x, value):  # type: ignore[no-untyped-def]
-    """Return the logarithm's value at 0, infinity, below 0 and at NaN; `value` elsewhere."""
-    value = x if x == np.inf else value
-    value = -np.inf if x == 0.0 else value
-    return value if x >= 0.0 else np.nan
-
-
 @library_function(float64(float64))
 def log_f64(x):  # type: ignore[no-untyped-def]
     """log(2**e * (1 + f)) = e * ln 2 + log(1 + f)."""
@@ -127,7 +119,7 @@ def log_f64(x):  # type: ignore[no-untyped-def]
     f = from_bits(bits(normal) - (e << 52)) - 1.0
     exponent = float64(e) - (52.0 if tiny else 0.0)
     rest = log_rest_f64(f) - exponent * LN2_LOW
-    return log_edges_f64(x, fma(exponent, LN2_HIGH, f - rest))
+    return log_edges(x, fma(exponent, LN2_HIGH, f - rest))
 
 
 @library_function(float64(float64))
@@ -138,7 +130,7 @@ def log2_f64(x):  # type: ignore[no-untyped-def]
     e = log_exponent_f64(normal)
     f = from_bits(bits(normal) - (e << 52)) - 1.0
     exponent = float64(e) - (52.0 if tiny else 0.0)
-    return log_edges_f64(x, fma(f - log_rest_f64(f), LOG2_E, exponent))
+    return log_edges(x, fma(f - log_rest_f64(f), LOG2_E, exponent))
 
 
 @library_function(float64(float64))
