@@ -37,7 +37,7 @@ OUT_VARIABLE = "MINITORCH2_LOGS_OUT"
 _LEVEL_OF_PREFIX = {"+": logging.DEBUG, "-": logging.ERROR}
 _FORMAT = "%(levelname).1s %(name)s: %(compile_id)s%(message)s"
 _PACKAGE = Path(__file__).parent
-_LOGGING = re.compile(r"get_logger\(__name__\)|^@graph_pass", re.MULTILINE)
+_LOGGING = re.compile(r"get_logger\(__name__\)|^@(?:graph|script)_pass", re.MULTILINE)
 
 logging.getLogger(ROOT).addHandler(logging.NullHandler())
 

@@ -123,8 +123,10 @@ class Evaluator:
         return [inputs[0]]
 
     def prim_bailout(self, node, inputs, values):
-        if node.output.type.generalizes(TensorType.of(inputs[0])):
-            return [inputs[0]]
+        checked = inputs[: len(node.outputs)]
+        pairs = zip(node.outputs, checked, strict=True)
+        if all(output.type.generalizes(TensorType.of(tensor)) for output, tensor in pairs):
+            return checked
         raise _Bailout(self.run(node.attributes["Subgraph"], inputs))
 
     def prim_DifferentiableGraph(self, node, inputs, values):

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import minitorch2
-from minitorch2 import config, logs, stages
+from minitorch2 import config, jit, logs, stages
 from minitorch2.backends.graph_cache import bypass, lookup
 from minitorch2.errors import ConfigError
 
@@ -66,6 +66,16 @@ def test_a_module_that_logs_nothing_is_an_error_not_silence(clean_loggers):
     for name in ("foundation", "+graph.interpreter", "loopir.expressions"):
         with pytest.raises(ConfigError, match="logs nothing"):
             logs.set_logs(name)
+
+
+def test_each_pass_over_scripts_logs_by_the_name_of_its_file(clean_loggers, caplog):
+    logs.set_logs("+script.passes.propagate_constants")
+    caplog.handler.setLevel(logging.DEBUG)
+    function = jit.define("def f(x):\n    y = x * (3 + 4)\n    z = x - 1\n    return y\n").f
+    for _ in range(2):
+        function(torch.ones(2))
+    laws = [record.message for record in caplog.records if "script.passes" in record.name]
+    assert laws == ["propagate_constants: aten::add: is always 7  # <define>:2"]
 
 
 # Artifacts are stages -----------------------------------------------------------------------------

@@ -1,5 +1,6 @@
 """From profiles to guards to bailouts."""
 
+import pytest
 import torch
 
 from minitorch2.script.ir.parse_ir import parse_graph
@@ -10,6 +11,8 @@ from minitorch2.script.passes.insert_bailouts import insert_bailouts
 from minitorch2.script.passes.insert_guards import insert_guards
 from minitorch2.script.passes.insert_profiles import insert_profiles
 from minitorch2.script.passes.move_guards import move_guards
+from minitorch2.script.runtime.interpreter import interpret
+from minitorch2.script.runtime.python_code import compile_graph
 from tests.property.script_graphs import Evaluator
 from tests.unit.script.passes import after, assert_becomes
 
@@ -148,6 +151,34 @@ def _take_rest(graph):
     """Make a graph the rest that its bailout has."""
     rest = next(n for n in graph.nodes() if n.kind == "prim::bailout").attributes["Subgraph"]
     graph.block = rest.block
+
+
+SEVERAL = """
+graph(%x : Tensor, %y : Tensor):
+  %a : Float(2) = prim::guard(%x)
+  %one : int = prim::Constant[value=1]()
+  %b : Float(2) = prim::guard(%y)
+  %s : Tensor = aten::add(%a, %b, %one)
+  %c : Float(2) = prim::guard(%s)
+  %r : Tensor = aten::mul(%c, %b)
+  return (%r)
+"""
+
+
+def test_guards_that_stand_together_share_one_rest():
+    found = after(insert_bailouts, SEVERAL)
+    assert "%a : Float(2), %b : Float(2) = prim::bailout_0[index=0](%x, %y)" in found
+    assert "%c : Float(2) = prim::bailout_1[index=1](%s, %b)" in found
+    assert found.count("with prim::bailout") == 2
+
+
+@pytest.mark.parametrize("run", [compile_graph, interpret])
+@pytest.mark.parametrize("sizes", [(2, 2), (3, 1), (1, 3), (2, 1), (1, 2), (3, 3)])
+def test_any_of_the_guards_that_share_a_rest_may_fail(run, sizes):
+    graph = parse_graph(SEVERAL)
+    insert_bailouts(graph)
+    x, y = (torch.arange(1.0, size + 1) for size in sizes)
+    assert torch.equal(run(graph)(x, y), (x + y) * y)
 
 
 def test_a_guard_that_fails_in_a_loop_gives_the_same_result_after_one_bailout():

@@ -172,6 +172,12 @@ def _subgraph(node: Node) -> Iterator[str]:
         yield f"{len(node.inputs)} inputs are given to a graph of {len(inner.inputs)}"
 
 
+def _bailout(node: Node) -> Iterator[str]:
+    yield from _subgraph(node)
+    if len(node.outputs) > len(node.inputs):
+        yield f"{len(node.outputs)} tensors are checked, and {len(node.inputs)} are given"
+
+
 def _region(node: Node) -> Iterator[str]:
     yield from _subgraph(node)
     inner = node.attributes.get("Subgraph")
@@ -233,7 +239,7 @@ PRIMS: Final[dict[str, Rule]] = {
     "prim::fork": _fork,
     "prim::profile": _tensor_to_tensor,
     "prim::guard": _tensor_to_tensor,
-    "prim::bailout": _subgraph,
+    "prim::bailout": _bailout,
     "prim::DifferentiableGraph": _region,
     "prim::FusionGroup": _region,
     "prim::ConstantChunk": _chunk,

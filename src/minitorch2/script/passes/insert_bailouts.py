@@ -1,8 +1,9 @@
-"""Give each guard the rest of the program, for the case that it fails.
+"""Give guards the rest of the program, for the case that one fails.
 
-`prim::bailout` reads the guarded tensor and every value that the rest needs. Its ``Subgraph`` is
-the rest: what follows in the block, the iterations that remain of each loop around it, and what
-follows those (TorchScript overview, "Profiling Programs": InsertBailoutNodes).
+Guards that stand together become one `prim::bailout`, since one rest serves them all. It reads the
+guarded tensors and every other value that the rest needs, and gives the tensors on. Its
+``Subgraph`` is the rest: what follows in the block, the iterations that remain of each loop around
+it, and what follows those (TorchScript overview, "Profiling Programs": InsertBailoutNodes).
 """
 
 from __future__ import annotations
@@ -20,33 +21,55 @@ BAILOUT = "prim::bailout"
 
 @script_pass
 def insert_bailouts(graph: Graph) -> Iterator[Rewrite]:
-    """Replace each guard by a bailout; a guard in a block that cannot be left is removed."""
-    guards = [node for node in graph.nodes() if node.kind == GUARD]
-    rests = [rest_of(guard) if _can_leave(guard) else None for guard in guards]
+    """Replace guards by bailouts; guards in a block that cannot be left are removed."""
+    runs = list(_runs(graph))
+    rests = [rest_of(run) if _can_leave(run[0]) else None for run in runs]
     checked = Replacements()
-    for index, (guard, rest) in enumerate(zip(guards, rests, strict=True)):
-        output = guard.output
+    for index, (run, rest) in enumerate(zip(runs, rests, strict=True)):
         if rest is None:
-            yield Rewrite("there is no way out of its block", guard)
-            checked[output] = guard.inputs[0]
-            replace_node(guard, guard.inputs)
+            yield Rewrite("there is no way out of its block", run[0])
+            made = [guard.inputs[0] for guard in run]
         else:
-            yield Rewrite(f"gets rest {index}", guard)
-            live = [checked[value] for value in rest[1]]
-            checked[output] = _replace(guard, rest[0], live, index)
+            yield Rewrite(f"gets rest {index}, with {len(run) - 1} more", run[0])
+            made = _bailout(run, rest[0], [checked[value] for value in rest[1]], index)
+        for guard, value in zip(run, made, strict=True):
+            checked[guard.output] = value
+            replace_node(guard, [value])
+
+
+def _runs(graph: Graph) -> Iterator[list[Node]]:
+    """Yield guards in order; those between which nothing is computed, as one list."""
+    run: list[Node] = []
+    for node in graph.nodes():
+        if node.kind != GUARD:
+            continue
+        if run and not _stand_together(run, node):
+            yield run
+            run = []
+        run.append(node)
+    if run:
+        yield run
+
+
+def _stand_together(run: Sequence[Node], guard: Node) -> bool:
+    node = run[-1].next
+    while node is not None and node.kind == "prim::Constant":
+        node = node.next
+    return node is guard and all(guard.inputs[0] is not other.output for other in run)
 
 
 def _can_leave(guard: Node) -> bool:
     return all(owner.kind in ("prim::If", "prim::Loop") for owner in guard.owners())
 
 
-def _replace(guard: Node, rest: Graph, live: Sequence[Value], index: int) -> Value:
-    types = [guard.output.type]
-    bailout = guard.graph.create(BAILOUT, live, types, range=guard.range).insert_before(guard)
+def _bailout(run: Sequence[Node], rest: Graph, live: Sequence[Value], index: int) -> list[Value]:
+    """Insert a bailout at the last guard of a run; return its outputs."""
+    types, last = [guard.output.type for guard in run], run[-1]
+    bailout = last.graph.create(BAILOUT, live, types, range=run[0].range).insert_before(last)
     bailout.attributes.update(Subgraph=rest, index=index)
-    bailout.output.name = guard.output.name
-    replace_node(guard, bailout.outputs)
-    return bailout.output
+    for guard, output in zip(run, bailout.outputs, strict=True):
+        output.name = guard.output.name
+    return bailout.outputs
 
 
 class Continuation(dict[Value, Value]):
@@ -75,14 +98,15 @@ class Continuation(dict[Value, Value]):
         return self.graph.insert(self.graph.create(kind, inputs, [result])).output
 
 
-def rest_of(guard: Node) -> tuple[Graph, list[Value]]:
-    """Return the program behind a guard, without guards, and what stands for its inputs now.
+def rest_of(run: Sequence[Node]) -> tuple[Graph, list[Value]]:
+    """Return the program behind guards, without guards, and what stands for its inputs now.
 
-    The first input is the tensor that failed the guard.
+    The first inputs are the tensors that the guards check.
     """
     rest = Continuation("bailout")
-    rest[guard.output] = rest.add_input(guard.inputs[0])
-    node: Node | None = guard
+    for guard in run:
+        rest[guard.output] = rest.add_input(guard.inputs[0])
+    node: Node | None = run[-1]
     while node is not None:
         node = _copy_rest_of_block(node, rest)
     _forget_guards(rest.graph)

@@ -272,13 +272,14 @@ def _profile(node: Node, make: Makers) -> Callable[..., Any]:
 
 
 def _bailout(node: Node, make: Makers) -> Callable[..., Any]:
-    fits, rest = check_of(node.output.type), later(node.attributes["Subgraph"], make.rest)
+    checks = [check_of(output.type) for output in node.outputs]
+    rest = later(node.attributes["Subgraph"], make.rest)
     count = len(node.attributes["Subgraph"].outputs)
 
-    def bailout(value: Any, *live: Any) -> Any:
-        if fits(value):
-            return value
-        results = rest(value, *live)
+    def bailout(*live: Any) -> Any:
+        if all(fits(value) for fits, value in zip(checks, live)):
+            return live[0] if len(checks) == 1 else live[: len(checks)]
+        results = rest(*live)
         raise BailedOut(results if count > 1 else (results,) * count)
 
     return bailout

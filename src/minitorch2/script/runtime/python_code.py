@@ -365,18 +365,28 @@ class _Writer:
         return ast.If(first, [self._placed(loop)], [])
 
     def _bailout(self, node: Node) -> None:
-        first, *live = self._take(node.inputs)
+        live = self._take(node.inputs)
         self._flush()
         rest = self._global("bailout", later(node.attributes["Subgraph"], self.makers.rest))
-        if not isinstance(first, ast.Name):
-            self._assign([node.output], [first])
-            first = ast.Name(self.variables[node.output], ast.Load())
-        check, facts = check_text(first.id, node.output.type, node.inputs[0].type)
-        named = {name: self._global(name, fact).id for name, fact in facts.items()}
-        fits = ast.parse(check.format(**named), mode="eval").body
-        fails = ast.UnaryOp(ast.Not(), fits)
-        self._write(ast.If(fails, [ast.Return(ast.Call(rest, [first, *live], []))], []))
-        self._assign([node.output], [first])
+        checks: list[ast.expr] = []
+        for place, output in enumerate(node.outputs):
+            live[place] = tensor = self._named(live[place], output)
+            check, facts = check_text(tensor.id, output.type, node.inputs[place].type)
+            named = {name: self._global(name, fact).id for name, fact in facts.items()}
+            checks.append(ast.parse(check.format(**named), mode="eval").body)
+        fits = checks[0] if len(checks) == 1 else ast.BoolOp(ast.And(), checks)
+        leave = ast.Return(ast.Call(rest, list(live), []))
+        self._write(ast.If(ast.UnaryOp(ast.Not(), fits), [leave], []))
+        self._assign(node.outputs, live[: len(node.outputs)])
+
+    def _named(self, expression: ast.expr, checked: Value) -> ast.Name:
+        """Return the name of a tensor that is to be checked; give it one if it has none."""
+        if isinstance(expression, ast.Name):
+            return expression
+        alone = len(checked.node.outputs) == 1  # else the variable may hold what is read next
+        name = self.variables[checked] if alone else self.variables.fresh(checked.name)
+        self._write(*self._assignments([name], [expression]))
+        return ast.Name(name, ast.Load())
 
     def _enter(self, node: Node) -> None:
         """Begin what `prim::Exit` of the same object ends, with an error, too."""
