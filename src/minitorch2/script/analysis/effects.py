@@ -96,6 +96,8 @@ def tags_of(node: Node) -> frozenset[torch.Tag]:
 
 def is_mutable(given: Type) -> bool:
     """Return whether values of a type can be written to, or contain such values."""
+    if isinstance(given, TensorType):  # most values are tensors
+        return True
     held = (each for each in walk_types(given) if not isinstance(each, TRANSPARENT))
     return any(each not in IMMUTABLE for each in held)
 
