@@ -91,8 +91,8 @@ def test_a_graph_in_any_attribute_is_printed():
     [
         ("graph(%x : int):\n  return (%y)", "%y is not defined"),
         ("graph(%x : int, %x : int):\n  return ()", "%x is defined twice"),
-        ("graph(%x int):\n  return ()", "':' is expected"),
-        ("graph():\n  return () 5", "the end of the text is expected"),
+        ("graph(%x int):\n  return ()", ": is expected here, not `int`"),
+        ("graph():\n  return () 5", "end is expected here, not `5`"),
         ("graph():\n  %0 : int = a::b[g=@prim::Graph_0]()\n  return ()", "no graph prim::Graph_0"),
     ],
 )

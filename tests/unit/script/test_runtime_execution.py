@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 
+from minitorch2 import jit, stages
 from minitorch2.script.ir.graph import Block, Graph, Node, Value
 from minitorch2.script.ir.types import (
     BOOL,
@@ -244,6 +245,40 @@ def test_a_failing_guard_returns_the_rest_from_inside_loops(way: Any) -> None:
     assert torch.equal(run(torch.ones(2), 3), torch.full((2,), 8.0))
     assert torch.equal(run(torch.ones(3), 3), -torch.ones(3))
     assert torch.equal(run(torch.ones(3), 0), torch.ones(3))
+
+
+def hiding(items: list[int], len: int, range: int, print: int, max: float) -> float:
+    found = 0
+    for item in items:
+        found += item * len
+    for i in [range, print]:
+        found += i
+    for bool in [1, 2]:
+        found += bool
+    return found + max
+
+
+def measured(a: int, b: int, step: int) -> int:
+    total = 0
+    for i in range(a, b, step):
+        total = total * 3 + i
+        for j in range(i, b):
+            total += j
+    return total
+
+
+def test_variables_may_have_the_names_of_pythons_builtins() -> None:
+    script = jit.script(hiding)
+    for _ in (1, 2, 3):
+        assert script([1, 2, 3], 10, 5, 7, 0.5) == hiding([1, 2, 3], 10, 5, 7, 0.5) == 75.5
+
+
+@pytest.mark.parametrize("bounds", [(0, 5, 1), (5, 0, -2), (-3, 9, 4), (3, 3, 1)])
+def test_ranges_with_bounds_are_machine_code(bounds: tuple[int, int, int]) -> None:
+    script = jit.script(measured)
+    with stages.collect(texts=False) as log:
+        assert [script(*bounds) for _ in range(3)] == [measured(*bounds)] * 3
+    assert log.counts["script_scalar_functions"] == 1
 
 
 def test_a_traceback_shows_the_users_line() -> None:

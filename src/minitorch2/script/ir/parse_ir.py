@@ -37,21 +37,24 @@ class GraphReader(TextReader):
     def graphs(self) -> Graph:
         """Read all graphs of the text; return the first one."""
         self._skip_lines()
-        self.expect("graph")
+        self._expect_graph()
         first = self._graph("graph")
         self._skip_lines()
         while self.accept("with"):
             name = self._kind()
             self.expect("=")
-            self.expect("graph")
+            self._expect_graph()
             inner = self._graph(name)
             for node, attribute in self._references.pop(name, ()):
                 node.attributes[attribute] = inner
             self._skip_lines()
-        if self.word.kind != "end":
-            raise self.error("the end of the text is expected")
+        self.expect("end")
         self._restore_kinds()
         return first
+
+    def _expect_graph(self) -> None:
+        if not self.accept("graph"):
+            raise self.error(f"graph is expected here, not {self.described()}")
 
     def _restore_kinds(self) -> None:
         """Let kinds that only look like references keep their names."""
@@ -63,7 +66,7 @@ class GraphReader(TextReader):
                 node.kind = name
 
     def _skip_lines(self) -> None:
-        while self.word.kind in ("newline", "place"):
+        while self.cur().kind in ("newline", "place"):
             self.next()
 
     def _graph(self, name: str) -> Graph:
@@ -106,7 +109,7 @@ class GraphReader(TextReader):
 
     def _node(self, block: Block) -> None:
         outputs: list[tuple[str, Type]] = []
-        while self.word.kind == "value":
+        while self.cur().kind == "value":
             outputs.append(self._definition())
             if not self.accept(","):
                 self.expect("=")
@@ -120,7 +123,7 @@ class GraphReader(TextReader):
         self.expect("(")
         for value in self.listed(self._use, ")"):
             node.add_input(value)
-        if self.word.kind == "place":
+        if self.cur().kind == "place":
             node.range = self._range(self.next().text)
         block.insert(node)
         self._skip_lines()
@@ -140,7 +143,7 @@ class GraphReader(TextReader):
             node.kind = kind
 
     def _blocks(self, node: Node) -> None:
-        while self.word.text.startswith("block") and self.word.kind == "name":
+        while self.cur().text.startswith("block") and self.cur().kind == "name":
             self.next()
             self.expect("(")
             block = node.add_block()
@@ -166,7 +169,7 @@ class GraphReader(TextReader):
         name = self.read("name")
         self.expect("=")
         node.attributes[name] = None
-        if self.word.text.startswith("@"):
+        if self.cur().text.startswith("@"):
             self._references.setdefault(self.next().text[1:], []).append((node, name))
         else:
             node.attributes[name] = self._attribute()
@@ -176,7 +179,7 @@ class GraphReader(TextReader):
             return self.listed(self._attribute, "]")
         if self.accept("("):
             return tuple(self.listed(self._attribute, ")"))
-        match self.word.kind:
+        match self.cur().kind:
             case "string":
                 return read_string(self)
             case "number":

@@ -1,11 +1,11 @@
-"""Reads types, and the words that schemas and graphs are made of."""
+"""Reads types, and the tokens that schemas and graphs are made of."""
 
 from __future__ import annotations
 
 import ast
 import re
 from collections.abc import Callable, Mapping
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, TypeVar
 
 import torch
 
@@ -26,74 +26,56 @@ from minitorch2.script.ir.types import (
     VariableType,
 )
 from minitorch2.script.syntax.errors import ScriptError
-from minitorch2.script.syntax.source import SourceFile
+from minitorch2.script.syntax.lexer import Lexer
+from minitorch2.script.syntax.source import SourceFile, SourceRange
 
 T = TypeVar("T")
 
-WORDS: Final = re.compile(
+TOKEN: Final = re.compile(
     r"""
-    (?P<space>[ \t]+) | (?P<place>\#[^\n]*) | (?P<newline>\n)
+    (?P<nothing>[ \t]+) | (?P<place>\#[^\n]*) | (?P<newline>\n)
   | (?P<value>%[\w.]+)
   | (?P<string>"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')
   | (?P<number>-?(?:\d+\.\d*|\.\d+|\d+)(?:[eE][-+]?\d+)?(?![\w.])|-?inf\b|-?nan\b)
   | (?P<opaque><[^<>\n]*>)
   | (?P<name>@?[A-Za-z_]\w*(?:(?:\.|::)[A-Za-z_]\w*)*)
-  | (?P<sign>->|\.\.\.|[-()\[\]{},:=?!*|@.])
+  | (?P<operator>->|\.\.\.|[-()\[\]{},:=?!*|@.])
     """,
     re.VERBOSE,
 )
 
 
-class Word(NamedTuple):
-    """A piece of text: its kind, a group of `WORDS` or "end", and where it begins."""
+class TextReader(Lexer):
+    """Reads a text of the IR, in which no name is a keyword.
 
-    kind: str
-    text: str
-    start: int
+    Args:
+        text: the text.
+        lines: whether ends of lines and comments are tokens.
+    """
 
-
-class TextReader:
-    """Reads a text word by word; ends of lines and comments are words where `lines` says so."""
+    pattern = TOKEN
+    keywords = frozenset()
 
     def __init__(self, text: str, *, lines: bool = False) -> None:
-        self.text = text
-        self.words = _split(text, {"space"} if lines else {"space", "place", "newline"})
-        self.position = 0
-
-    @property
-    def word(self) -> Word:
-        """Return the word that is read next."""
-        return self.words[self.position]
-
-    def next(self) -> Word:
-        """Read a word."""
-        self.position += 1
-        return self.words[self.position - 1]
+        self.ignored = frozenset() if lines else frozenset({"place", "newline"})
+        super().__init__(SourceFile(text, "<text>"), layout=False)
 
     def sees(self, *texts: str) -> bool:
-        """Tell whether the next words have these texts."""
-        ahead = self.words[self.position : self.position + len(texts)]
-        return tuple(word.text for word in ahead) == texts
+        """Tell whether the next tokens have these texts."""
+        return all(self.ahead(place).text == text for place, text in enumerate(texts))
 
     def accept(self, text: str) -> bool:
-        """Read the next word if it has this text."""
-        found = self.word.text == text and self.word.kind != "string"
+        """Read the next token if it is the name or the operator with this text."""
+        found = self.cur().text == text and self.cur().kind != "string"
         self.position += found
         return found
 
-    def expect(self, text: str) -> None:
-        """Read a word that must have this text."""
-        if not self.accept(text):
-            raise self.error(f"{text!r} is expected")
-
     def read(self, kind: str) -> str:
-        """Read a word of a kind, and return its text."""
-        if self.word.kind != kind:
-            raise self.error(f"a {kind} is expected")
-        return self.next().text
+        """Read a token of a kind, and return its text."""
+        return self.expect(kind).text
 
     def listed(self, item: Callable[[], T], end: str) -> list[T]:
-        """Read items with commas between, to the closing sign."""
+        """Read items with commas between, to the closing operator."""
         items: list[T] = []
         while not self.accept(end):
             items.append(item())
@@ -102,26 +84,9 @@ class TextReader:
                 break
         return items
 
-    def error(self, message: str) -> ScriptError:
-        """Return an error that shows the next word."""
-        word = self.word
-        place = SourceFile(self.text, "<text>").range(word.start, word.start + len(word.text))
-        found = word.text.strip() or "the end of the line"
-        return ScriptError(f"{message}, and {found!r} is found", place, code="script-text")
-
-
-def _split(text: str, ignored: set[str]) -> list[Word]:
-    words, position = [], 0
-    while position < len(text):
-        found = WORDS.match(text, position)
-        if found is None:
-            place = SourceFile(text, "<text>").range(position, position + 1)
-            raise ScriptError(f"{text[position]!r} begins no word", place, code="script-text")
-        kind = found.lastgroup or ""
-        if kind not in ignored:
-            words.append(Word(kind, found.group(), position))
-        position = found.end()
-    return [*words, Word("end", "", len(text))]
+    def error(self, message: str, where: SourceRange | None = None) -> ScriptError:
+        """Return the error for a text that is not in its grammar, by default for the next token."""
+        return ScriptError(message, where or self.at(), code="script-text")
 
 
 def read_string(reader: TextReader) -> str:
@@ -130,7 +95,7 @@ def read_string(reader: TextReader) -> str:
 
 
 def number_of(text: str) -> int | float:
-    """Return the number that a word stands for."""
+    """Return the number that a token stands for."""
     return int(text) if re.fullmatch(r"-?\d+", text) else float(text)
 
 
@@ -182,7 +147,7 @@ def read_simple_type(reader: TextReader, *, facts: bool = True) -> Type:
     if name == "Function":
         reader.expect("(")
         return FunctionType(*reader.listed(lambda: reader.read("name"), ")"))
-    if opened and facts and reader.words[reader.position + 2].text in (":", ")"):
+    if opened and facts and reader.ahead(2).text in (":", ")"):
         return _read_named_tuple(reader, name)
     return _named_type(name)
 
@@ -237,7 +202,7 @@ def _read_device(reader: TextReader) -> torch.device:
 def _read_size(reader: TextReader) -> Size:
     if reader.accept("*"):
         return None
-    if reader.word.kind == "number":
+    if reader.cur().kind == "number":
         return int(reader.next().text)
     return reader.read("name")
 
@@ -250,6 +215,5 @@ def parse_type(text: str) -> Type:
     """
     reader = TextReader(text)
     found = read_type(reader)
-    if reader.word.kind != "end":
-        raise reader.error("the end of the type is expected")
+    reader.expect("end")
     return found

@@ -221,11 +221,11 @@ class SchemaReader(TextReader):
     def _argument(self) -> Argument:
         made = self._typed()
         name = self.next().text  # may be any word, such as `self`
-        start = self.position
         if not self.accept("="):
             return replace(made, name=name)
+        start = self.cur().start
         default = convert_default(self._literal(), made)
-        text = self.text[self.words[start + 1].start : self.words[self.position].start].rstrip()
+        text = self.file.text[start : self.last_end]
         return replace(made, name=name, default=default, default_text=text)
 
     def _typed(self) -> Argument:
@@ -243,7 +243,7 @@ class SchemaReader(TextReader):
                 found = OptionalType(found)
                 continue
             self.expect("[")
-            length = int(self.read("number")) if self.word.kind == "number" else length
+            length = int(self.read("number")) if self.cur().kind == "number" else length
             self.expect("]")
             found, outer = ListType(found), self._alias() or AliasInfo()
             alias = replace(outer, contained=alias) if outer.before or alias else None
@@ -268,9 +268,9 @@ class SchemaReader(TextReader):
     def _literal(self) -> Any:
         if self.accept("["):
             return self.listed(self._literal, "]")
-        if self.word.kind == "string":
+        if self.cur().kind == "string":
             return read_string(self)
-        if self.word.kind == "number":
+        if self.cur().kind == "number":
             return number_of(self.next().text)
         word = self.read("name")
         return {"None": None, "True": True, "False": False}.get(word, word)
@@ -285,7 +285,7 @@ class SchemaReader(TextReader):
                 is_varret = True
                 return
             made = self._typed()
-            name = self.next().text if self.word.kind == "name" else ""
+            name = self.next().text if self.cur().kind == "name" else ""
             found.append(replace(made, name=name))
 
         if self.sees("(") and not self._is_tuple_type():
@@ -297,11 +297,12 @@ class SchemaReader(TextReader):
 
     def _is_tuple_type(self) -> bool:
         """Tell whether the parentheses ahead are one tuple's: something comes after them."""
-        depth = 0
-        for position in range(self.position, len(self.words)):
-            depth += {"(": 1, ")": -1}.get(self.words[position].text, 0)
+        depth = count = 0
+        while self.ahead(count).kind != "end":
+            depth += {"(": 1, ")": -1}.get(self.ahead(count).kind, 0)
+            count += 1
             if depth == 0:
-                return self.words[position + 1].kind != "end"
+                return self.ahead(count).kind != "end"
         return False
 
 

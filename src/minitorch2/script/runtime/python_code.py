@@ -191,7 +191,7 @@ class _Writer:
 
     def _global(self, name: str, found: Any) -> ast.Name:
         """Return the name of an object that the function refers to."""
-        if getattr(builtins, name, None) is found:
+        if getattr(builtins, name, None) is found and name not in self.variables:
             return ast.Name(name, ast.Load())
         if id(found) not in self._bound:
             self._bound[id(found)] = self.variables.fresh(name)

@@ -53,6 +53,9 @@ _BUILTINS: Final = {
     "aten::ord": "ord",
     "aten::chr": "chr",
 }
+WRITTEN_NAMES: Final = frozenset({"range", *_BUILTINS.values()})
+"""Builtins of Python that generated text names; no variable of a program may hide them."""
+
 _FOR_TENSORS: Final = frozenset(
     {"aten::add", "aten::sub", "aten::mul", "aten::div", "aten::matmul", "aten::neg"}
 )
@@ -64,9 +67,11 @@ def template_of(node: Node) -> Template | None:
     if not kinds or len(node.outputs) != 1:
         return None
     if node.kind in _BUILTINS and len(kinds) == 1 and _is_plain(node.kind, kinds[0]):
-        return lambda args: _call(_BUILTINS[node.kind], args[0])
+        return lambda args: _call(_BUILTINS[node.kind], *args)
     if node.kind == "aten::__getitem__" and isinstance(kinds[0], ListType | DictType):
         return lambda args: ast.Subscript(args[0], args[1], ast.Load())
+    if node.kind == "aten::__range_length":
+        return lambda args: _call("len", _call("range", *args))
     if node.kind == "aten::__derive_index":
         return lambda args: _index_in_range(*args)
     return _signs(node, kinds)
@@ -85,8 +90,8 @@ def _is_plain(kind: str, given: Type) -> bool:
     return kind == "aten::len" or given in NUMBERS or given == STR
 
 
-def _call(name: str, argument: ast.expr) -> ast.expr:
-    return ast.Call(ast.Name(name, ast.Load()), [argument], [])
+def _call(name: str, *arguments: ast.expr) -> ast.expr:
+    return ast.Call(ast.Name(name, ast.Load()), [*arguments], [])
 
 
 def _signs(node: Node, kinds: Sequence[Type]) -> Template | None:

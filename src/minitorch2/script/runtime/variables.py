@@ -11,13 +11,14 @@ import re
 from collections.abc import Iterator
 
 from minitorch2.script.ir.graph import Block, Graph, Node, Value
+from minitorch2.script.runtime.templates import WRITTEN_NAMES
 
 
 class Variables:
     """The variable of each value of a graph."""
 
     def __init__(self, graph: Graph) -> None:
-        self._taken: set[str] = set(keyword.kwlist)
+        self._taken: set[str] = {*keyword.kwlist, *WRITTEN_NAMES}
         self._names: dict[Value, str] = {}
         self._hints: dict[Value, str] = {}
         self._occupants: dict[str, list[Value]] = {}
@@ -31,6 +32,10 @@ class Variables:
     def __getitem__(self, value: Value) -> str:
         """Return the name of the variable that holds a value."""
         return self._names[value]
+
+    def __contains__(self, name: str) -> bool:
+        """Return whether a name is taken."""
+        return name in self._taken
 
     def fresh(self, name: str) -> str:
         """Return a name like this one that nothing else has: ``x.1`` is ``x``, then ``x_1``."""

@@ -1,14 +1,17 @@
 """The lexer: text to tokens, with INDENT, DEDENT and NEWLINE where a program has lines.
 
 Programs are read with it (TorchScript overview, Lexer). Graphs, schemas and types are another
-language: `ir/parse_type.py` has its words.
+language with tokens of its own: their lexer, in `ir/parse_type.py`, is derived from this one.
 """
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Iterator
+from typing import ClassVar
 
+from minitorch2.script.syntax.errors import ScriptError
 from minitorch2.script.syntax.refusals import syntax_error
 from minitorch2.script.syntax.source import SourceFile, SourceRange
 from minitorch2.script.syntax.tokens import KEYWORDS, TOKEN, Token
@@ -28,9 +31,17 @@ class Lexer:
         start: the offset to begin at.
 
     Attributes:
+        pattern: an expression with one group for each kind of token; the group ``nothing`` has no
+            token, and the text of an ``operator`` is its kind.
+        keywords: names that are kinds of their own.
+        ignored: kinds of tokens that are left out without `layout`.
         position: how many tokens lie before the current one; assign it to go back.
         last_end: the offset after the token that was taken last.
     """
+
+    pattern: ClassVar[re.Pattern[str]] = TOKEN
+    keywords: ClassVar[frozenset[str]] = KEYWORDS
+    ignored: frozenset[str] = frozenset({"newline"})
 
     def __init__(self, file: SourceFile, *, layout: bool = True, start: int = 0) -> None:
         self.file = file
@@ -45,7 +56,11 @@ class Lexer:
 
     def lookahead(self) -> Token:
         """Return the token after the current one."""
-        return self._token(self.position + 1)
+        return self.ahead(1)
+
+    def ahead(self, count: int) -> Token:
+        """Return the token that comes so many after the current one."""
+        return self._token(self.position + count)
 
     def next(self) -> Token:
         """Return the current token, and advance."""
@@ -64,8 +79,12 @@ class Lexer:
             ScriptError: it is of another kind.
         """
         if self.cur().kind != kind:
-            raise syntax_error(f"{kind} is expected here, not {self.described()}", self.at())
+            raise self.error(f"{kind} is expected here, not {self.described()}", self.at())
         return self.next()
+
+    def error(self, message: str, where: SourceRange) -> ScriptError:
+        """Return the error for text that follows no rule of the grammar."""
+        return syntax_error(message, where)
 
     @property
     def last_end(self) -> int:
@@ -96,24 +115,24 @@ class Lexer:
         """Yield tokens with all ends of lines; spaces and comments have none."""
         text = self.file.text
         while start < len(text):
-            match = TOKEN.match(text, start)
+            match = self.pattern.match(text, start)
             if match is None:
                 raise self._no_token(start)
             kind, found, start = str(match.lastgroup), match.group(), match.end()
-            if kind == "operator" or found in KEYWORDS:
+            if kind == "operator" or found in self.keywords:
                 kind = found
             if kind == "name" and not found.isascii():
                 found = unicodedata.normalize("NFKC", found)
             if kind != "nothing":
                 yield Token(kind, found, match.start(), start)
 
-    def _no_token(self, start: int) -> Exception:
+    def _no_token(self, start: int) -> ScriptError:
         letter = self.file.text[start]
         what = "a string that does not end" if letter in "'\"" else f"a character {letter!r}"
-        return syntax_error(f"{what} is no part of the language", self.file.range(start, start + 1))
+        return self.error(f"{what} is no part of the language", self.file.range(start, start + 1))
 
     def _plain(self, start: int) -> Iterator[Token]:
-        yield from (token for token in self._scan(start) if token.kind != "newline")
+        yield from (token for token in self._scan(start) if token.kind not in self.ignored)
         yield self._end()
 
     def _laid_out(self, start: int) -> Iterator[Token]:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 _WORDS = """
 False None True and as assert async await break class continue def del elif else except finally for
@@ -31,8 +30,7 @@ _STRING = (
 )
 
 
-@dataclass(frozen=True)
-class Token:
+class Token(NamedTuple):
     """A piece of text that the grammar speaks of.
 
     Attributes:
