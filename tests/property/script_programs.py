@@ -309,7 +309,7 @@ def divides_constants_by_zero(graph: Graph) -> bool:
     known = graph.copy()
     propagate_constants(known)
     divisions = (n for n in known.nodes() if n.kind in ("aten::remainder", "aten::floordiv"))
-    return any(0 == n.constant(1) and n.constant(0) is not NOT_CONSTANT for n in divisions)
+    return any(n.constant(1) == 0 and n.constant(0) is not NOT_CONSTANT for n in divisions)
 
 
 def check(seed: int) -> None:
