@@ -2,7 +2,8 @@
 
 One function holds one operation. It is compiled once, called with values of other kinds in turn,
 and called again: its results, the classes of its exceptions, and its arguments afterwards are
-CPython's, whether capture knows the operation or leaves it to Python.
+CPython's, whether capture knows the operation or leaves it to Python. Another function makes the
+values itself.
 """
 
 # The programs under test are written in every style.
@@ -285,14 +286,22 @@ def outcome(program: Callable[..., Any], values: list[Any]) -> str:
 
 
 def check(operation: Callable[..., Any], calls: list[tuple[str, ...]]) -> None:
-    def program(x, *values):
+    def given_values(x, *values):
         return x + 1, operation(*values)
 
-    compiled = minitorch2.compile(program, backend="eager")
+    def made_values(x, *makers):
+        values = [make() for make in makers]
+        return x + 1, (operation(*values), values)
+
     with config.patch(recompile_limit=20, suppress_errors=False):
+        compiled = minitorch2.compile(given_values, backend="eager")
         for kinds in (*calls, calls[0]):
-            wanted = outcome(program, [VALUES[kind]() for kind in kinds])
+            wanted = outcome(given_values, [VALUES[kind]() for kind in kinds])
             assert outcome(compiled, [VALUES[kind]() for kind in kinds]) == wanted, kinds
+        makers = [VALUES[kind] for kind in calls[0]]
+        compiled = minitorch2.compile(made_values, backend="eager")
+        wanted = outcome(made_values, makers)
+        assert outcome(compiled, makers) == wanted, f"made inside: {calls[0]}"
 
 
 KINDS = st.sampled_from(sorted(VALUES))

@@ -184,8 +184,8 @@ def is_same(left: VariableTracker, right: VariableTracker) -> bool:
     opaque = isinstance(left, OpaqueVariable) or isinstance(right, OpaqueVariable)
     if opaque and left.python_type() is right.python_type():
         refuse_varying(left, right)
-    value = getattr(left, "value", MISSING)
-    return value is not MISSING and value is getattr(right, "value", MISSING)
+    value = getattr(left, "value", None)  # None: the captured code makes it
+    return not (value is None or value is MISSING) and value is getattr(right, "value", MISSING)
 
 
 def _are_numbers(left: VariableTracker, right: VariableTracker) -> bool:

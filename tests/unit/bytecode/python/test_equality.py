@@ -172,3 +172,20 @@ def test_ranges_have_no_order():
 
     x = torch.ones(1)
     assert minitorch2.compile(program, fullgraph=True)(x)[1] == program(x)[1]
+
+
+def test_a_generator_made_inside_is_not_none():
+    def program(x):
+        generator = torch.Generator()
+        return x + 1, generator is None, generator == None, generator in (None,)  # noqa: E711
+
+    x = torch.ones(1)
+    assert minitorch2.compile(program, backend="eager")(x)[1:] == (False, False, False)
+
+
+def test_a_view_of_a_dict_has_no_attributes():
+    def program(x, items):
+        items.new = 1
+
+    with pytest.raises(AttributeError, match="'dict_items' object has no attribute 'new'"):
+        minitorch2.compile(program, fullgraph=True)(torch.ones(1), {1: 2}.items())

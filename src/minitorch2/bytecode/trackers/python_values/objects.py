@@ -34,7 +34,12 @@ from minitorch2.bytecode.trackers.descriptors import (
 from minitorch2.bytecode.trackers.interfaces import Capture, Evaluator, Residual
 from minitorch2.bytecode.trackers.modeled import ModeledVariable
 from minitorch2.bytecode.trackers.observed import ObservedError, raise_as_observed, raise_observed
-from minitorch2.bytecode.trackers.python_values.constant import NONE, OPERATORS, ConstantVariable
+from minitorch2.bytecode.trackers.python_values.constant import (
+    NONE,
+    OPERATORS,
+    ConstantVariable,
+    refuse_attribute,
+)
 from minitorch2.bytecode.trackers.python_values.instance_dict import (
     AttributeEntries,
     InstanceDictVariable,
@@ -268,7 +273,7 @@ class ObjectVariable(VariableTracker):
             self._set_through_descriptor(evaluator, found_in, name, raw, value)
             return
         if not self.cls.__dictoffset__ and not isinstance(raw, DATA_MEMBERS):
-            self._raise_slots(name)
+            refuse_attribute(self.cls, name)
         raw_write = not is_trusted(class_lookup(self.cls, "__setattr__")[0].__module__)
         evaluator.capture.side_effects.store_attribute(self, name, value, raw=raw_write)
 
@@ -281,15 +286,6 @@ class ObjectVariable(VariableTracker):
             if isinstance(error, AttributeError):
                 raise_as_observed(error)
         return self._raise_absent(name)
-
-    def _raise_slots(self, name: str) -> None:
-        """Raise CPython's error for an attribute for which an object without a dict has no slot."""
-        new: Any = allocator(self.cls).__new__
-        try:
-            object.__setattr__(new(self.cls), name, None)
-        except AttributeError as error:
-            raise_as_observed(error)
-        raise_observed(AttributeError, f"{self.cls.__name__!r} object has no attribute {name!r}")
 
     def _change_class(self, value: VariableTracker) -> None:
         """``self.__class__ = value``, for an object that the captured code makes.
