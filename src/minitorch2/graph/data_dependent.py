@@ -109,16 +109,12 @@ def unique_consecutive(
 ) -> tuple[Tensor, ...]:
     """Do the same as `unique` for runs of equal elements."""
     if dim is not None:
-        return _unique_slices(symbols, x, dim)
+        return unique_dim(symbols, x, dim)
     return unique(symbols, x, True, return_inverse, return_counts)
 
 
 def unique_dim(symbols: UnbackedSymbols, x: Tensor, dim: int, *_: bool) -> tuple[Tensor, ...]:
-    """Return distinct slices; the results that were not asked for are returned, too."""
-    return _unique_slices(symbols, x, dim)
-
-
-def _unique_slices(symbols: UnbackedSymbols, x: Tensor, dim: int) -> tuple[Tensor, ...]:
+    """Refuse to tell the form of distinct slices."""
     raise NoSymbolicForm("distinct slices, whose strides only the operator knows")
 
 

@@ -49,11 +49,6 @@ def extreme(x: Tensor) -> Tensor:
     return torch.empty((), dtype=x.dtype, device="meta")
 
 
-def transformer_encoder_layer(x: Tensor, *arguments: Any, **options: Any) -> Tensor:
-    """Keep the shape, as the fused layer of inference does; torch 2.11 has no meta kernel."""
-    return torch.empty(x.shape, dtype=x.dtype, device="meta")
-
-
 def padded_to_jagged(padded: Tensor, offsets: Any, length: Any = None) -> Tensor | None:
     """Return the rows of a padded tensor, one after another; None if only data tell the length."""
     return None if length is None else padded.new_empty((length, *padded.shape[2:]))
@@ -117,16 +112,16 @@ def size(x: Tensor) -> list[int]:
     return [int(length) for length in x.shape]
 
 
-def drawn_like(x: Tensor, *arguments: Any, **options: Any) -> Tensor:
-    """Return a number for each element, drawn or the derivative of such a draw: PyTorch has no meta
-    kernels for these operators.
+def number_for_each(x: Tensor, *arguments: Any, **options: Any) -> Tensor:
+    """Return a number for each element, where PyTorch has no meta kernel (torch 2.11 has none for
+    the fused layer of inference).
     """
     return torch.empty(x.shape, dtype=x.dtype, device="meta")
 
 
 def binomial(count: Tensor, probability: Tensor, *arguments: Any, **options: Any) -> Tensor:
     """Return the metadata of the successes drawn for each element: the broadcast of both inputs."""
-    return drawn_like(count + probability)
+    return number_for_each(count + probability)
 
 
 _UPSAMPLINGS: Final = {
@@ -141,8 +136,8 @@ METADATA_OPERATORS: Final = {aten.size.default: size}
 
 FAKE_KERNELS: Final[dict[OpOverload, Callable[..., Any]]] = {
     **FAKE_REDUCTIONS,
-    aten._sample_dirichlet.default: drawn_like,
-    aten._dirichlet_grad.default: drawn_like,
+    aten._sample_dirichlet.default: number_for_each,
+    aten._dirichlet_grad.default: number_for_each,
     aten.binomial.default: binomial,
     aten.addmm.default: addmm,
     aten.cat.default: cat,
@@ -151,7 +146,7 @@ FAKE_KERNELS: Final[dict[OpOverload, Callable[..., Any]]] = {
     aten.min.default: extreme,
     aten.convolution.default: convolution,
     aten.convolution_backward.default: convolution_backward,
-    aten._transformer_encoder_layer_fwd.default: transformer_encoder_layer,
+    aten._transformer_encoder_layer_fwd.default: number_for_each,
     **dict.fromkeys(
         (
             random_operators.random_state,

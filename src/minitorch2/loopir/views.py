@@ -93,8 +93,9 @@ def slice_(x: TensorBox, dim: int, start: Expr, length: Expr, step: int = 1) -> 
     return x.view((*x.size[:dim], length, *x.size[dim + 1 :]), reindex)
 
 
-def squeeze(x: TensorBox, dims: Sequence[int] | None = None) -> TensorBox:
+def squeeze(x: TensorBox, dims: int | Sequence[int] | None = None) -> TensorBox:
     """Drop dimensions of size 1: those in `dims`, or all."""
+    dims = [dims] if isinstance(dims, int) else dims
     chosen = range(x.ndim) if dims is None else [normalize_dim(dim, x.ndim) for dim in dims]
     dropped = {dim for dim in chosen if x.ndim and x.size[dim] == 1}
     if not dropped:

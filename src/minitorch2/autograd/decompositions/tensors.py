@@ -163,16 +163,24 @@ def _sink(x: Tensor, inner: list[int], place: int) -> None:
         place = other
 
 
-@register_decomposition(aten.zeros_like.default)
-def zeros_like(x: Tensor, **options: Any) -> Tensor:
-    """Return zeros of the layout of ``x``."""
-    return _like(x, 0, options)
+def _register_constant(name: str, value: int) -> None:
+    """Register `aten.<name>`, `aten.<name>_like` and `aten.new_<name>`, full of a number."""
+
+    @register_decomposition(getattr(aten, name).default)
+    def new(size: Sequence[int], **options: Any) -> Tensor:
+        return _full(size, value, options)
+
+    @register_decomposition(getattr(aten, f"{name}_like").default)
+    def like(x: Tensor, **options: Any) -> Tensor:
+        return _like(x, value, options)
+
+    @register_decomposition(getattr(aten, f"new_{name}").default)
+    def of_dtype(x: Tensor, size: Sequence[int], **options: Any) -> Tensor:
+        return _full_as(x, size, value, options)
 
 
-@register_decomposition(aten.ones_like.default)
-def ones_like(x: Tensor, **options: Any) -> Tensor:
-    """Return ones of the layout of ``x``."""
-    return _like(x, 1, options)
+_register_constant("zeros", 0)
+_register_constant("ones", 1)
 
 
 @register_decomposition(aten.full_like.default)
@@ -181,34 +189,10 @@ def full_like(x: Tensor, value: Any, **options: Any) -> Tensor:
     return _like(x, value, options)
 
 
-@register_decomposition(aten.new_zeros.default)
-def new_zeros(x: Tensor, size: Sequence[int], **options: Any) -> Tensor:
-    """Return zeros of another size."""
-    return _full_as(x, size, 0, options)
-
-
-@register_decomposition(aten.new_ones.default)
-def new_ones(x: Tensor, size: Sequence[int], **options: Any) -> Tensor:
-    """Return ones of another size."""
-    return _full_as(x, size, 1, options)
-
-
 @register_decomposition(aten.new_full.default)
 def new_full(x: Tensor, size: Sequence[int], value: Any, **options: Any) -> Tensor:
     """Return one value in another size."""
     return _full_as(x, size, value, options)
-
-
-@register_decomposition(aten.zeros.default)
-def zeros(size: Sequence[int], **options: Any) -> Tensor:
-    """Return zeros."""
-    return _full(size, 0.0, options)
-
-
-@register_decomposition(aten.ones.default)
-def ones(size: Sequence[int], **options: Any) -> Tensor:
-    """Return ones."""
-    return _full(size, 1.0, options)
 
 
 @register_decomposition(aten.scalar_tensor.default)

@@ -19,6 +19,7 @@ def identity(dtype: torch.dtype, x: Value) -> Value:
     return x
 
 
+@lowering(torch.ops.prims.convert_element_type)
 def convert(x: TensorBox, dtype: torch.dtype) -> TensorBox:
     """Return a new tensor with the elements of `x` as `dtype`."""
     return map_elements(identity, (x,), dtype, dtype)
@@ -32,12 +33,6 @@ def to_copy(
     if device is not None and torch.device(str(device)) != x.device:
         raise NoLoopForm("another device")
     return convert(x, dtype or x.dtype)
-
-
-@lowering(torch.ops.prims.convert_element_type)
-def convert_element_type(x: TensorBox, dtype: torch.dtype) -> TensorBox:
-    """`x.to(dtype)`, always a copy."""
-    return convert(x, dtype)
 
 
 @lowering(aten.clone)

@@ -54,17 +54,11 @@ def _zero_if_nan(dtype: torch.dtype, v: Value) -> Value:
     return ops.where(ops.isnan(v), number_value(0, dtype), v)
 
 
-@lowering(aten.prod.default)
-def prod(x: TensorBox, *, dtype: torch.dtype | None = None) -> TensorBox:
-    """Return the product of all elements."""
-    return make_reduction(x, "prod", None, False, accumulation_dtype(x, dtype))
-
-
-@lowering(aten.prod.dim_int)
-def prod_dim(
-    x: TensorBox, dim: int, keepdim: bool = False, *, dtype: torch.dtype | None = None
+@lowering(aten.prod)
+def prod(
+    x: TensorBox, dim: int | None = None, keepdim: bool = False, *, dtype: torch.dtype | None = None
 ) -> TensorBox:
-    """Return the product along a dimension."""
+    """Return the product along a dimension, or of all elements."""
     return make_reduction(x, "prod", dim, keepdim, accumulation_dtype(x, dtype))
 
 
@@ -81,28 +75,16 @@ def divide(x: TensorBox, count: Expr) -> TensorBox:
 # -- extremes -----------------------------------------------------------------------------------
 
 
-@lowering(aten.amax)
+@lowering(aten.amax, aten.max.default)
 def amax(x: TensorBox, dim: Dims = (), keepdim: bool = False) -> TensorBox:
     """Return the largest element along dimensions; NaN if there is one."""
     return make_reduction(x, "max", dim, keepdim, x.dtype)
 
 
-@lowering(aten.amin)
+@lowering(aten.amin, aten.min.default)
 def amin(x: TensorBox, dim: Dims = (), keepdim: bool = False) -> TensorBox:
     """Return the smallest element along dimensions; NaN if there is one."""
     return make_reduction(x, "min", dim, keepdim, x.dtype)
-
-
-@lowering(aten.max.default)
-def max_(x: TensorBox) -> TensorBox:
-    """Return the largest of all elements."""
-    return amax(x)
-
-
-@lowering(aten.min.default)
-def min_(x: TensorBox) -> TensorBox:
-    """Return the smallest of all elements."""
-    return amin(x)
 
 
 @lowering(aten.aminmax)

@@ -19,7 +19,7 @@ from minitorch2.loopir.layout import Size
 from minitorch2.loopir.loops import Index, InnerFn, Scatter
 from minitorch2.loopir.lowering.creation import full
 from minitorch2.loopir.lowering.indexing import IndexPlaces
-from minitorch2.loopir.lowering.pointwise import choose
+from minitorch2.loopir.lowering.pointwise import add, choose, mul
 from minitorch2.loopir.lowering.reduction_loops import cast
 from minitorch2.loopir.lowering.registry import NoLoopForm, lowering, make_pointwise, number_value
 from minitorch2.loopir.ops import Number, StoreMode, Value, compute_dtype, ops
@@ -99,12 +99,8 @@ def _masked_put(x: TensorBox, mask: TensorBox, values: TensorBox, accumulate: bo
     for _ in range(x.ndim - mask.ndim):
         mask = unsqueeze(mask, mask.ndim)
     value = reshape(values, ())
-    new = make_pointwise(_plus, (x, value)) if accumulate else value
+    new = make_pointwise(add, (x, value)) if accumulate else value
     return choose(mask, new, x, x.dtype)
-
-
-def _plus(dtype: torch.dtype, x: Value, y: Value) -> Value:
-    return ops.logical_or(x, y) if dtype == torch.bool else ops.add(x, y)
 
 
 def _mode(accumulate: bool) -> StoreMode:
@@ -204,12 +200,8 @@ def index_add(
     x: TensorBox, dim: int, index: TensorBox, source: TensorBox, *, alpha: Number = 1
 ) -> TensorBox:
     """`out[.., index[i], ..] += alpha * source[.., i, ..]`"""
-    scaled = source if alpha == 1 else make_pointwise(_times, (source, alpha))
+    scaled = source if alpha == 1 else make_pointwise(mul, (source, alpha))
     return _by_vector(x, dim, index, scaled, "add", wrap=False)
-
-
-def _times(dtype: torch.dtype, x: Value, y: Value) -> Value:
-    return ops.mul(x, y)
 
 
 @lowering(aten.index_copy)

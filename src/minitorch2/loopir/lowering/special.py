@@ -187,21 +187,11 @@ def digamma(dtype: torch.dtype, x: Value) -> Value:
 # former.
 
 
-def _zero_inside(dtype: torch.dtype, grad: Value, x: Value, limit: Value) -> Value:
+@pointwise(aten.softshrink_backward, aten.hardshrink_backward)
+def zero_inside(dtype: torch.dtype, grad: Value, x: Value, limit: Value) -> Value:
+    """0 where `|x| <= lambda`, else `grad`."""
     outside = ops.logical_or(ops.lt(x, ops.neg(limit)), ops.gt(x, limit))
     return ops.where(outside, grad, number_value(0, dtype))
-
-
-@pointwise(aten.softshrink_backward)
-def softshrink_backward(dtype: torch.dtype, grad: Value, x: Value, limit: Value) -> Value:
-    """0 where `|x| <= lambda`, else `grad`."""
-    return _zero_inside(dtype, grad, x, limit)
-
-
-@pointwise(aten.hardshrink_backward)
-def hardshrink_backward(dtype: torch.dtype, grad: Value, x: Value, limit: Value) -> Value:
-    """0 where `|x| <= lambda`, else `grad`."""
-    return _zero_inside(dtype, grad, x, limit)
 
 
 @lowering(aten.logit_backward)

@@ -30,10 +30,10 @@ def alias(x: TensorBox) -> TensorBox:
     return x
 
 
-@lowering(aten.view.default)
-def reshape(x: TensorBox, size: Sequence[Expr]) -> TensorBox:
-    """Return the same elements in row-major order in another size."""
-    return views.reshape(x, size)
+lowering(aten.view.default)(views.reshape)
+lowering(aten.permute)(views.permute)
+lowering(aten.unsqueeze)(views.unsqueeze)
+lowering(aten.squeeze.default, aten.squeeze.dim, aten.squeeze.dims)(views.squeeze)
 
 
 @lowering(aten._reshape_copy)
@@ -42,34 +42,10 @@ def reshape_copy(x: TensorBox, size: Sequence[Expr]) -> TensorBox:
     return views.reshape(x, size).copy()
 
 
-@lowering(aten.permute)
-def permute(x: TensorBox, dims: Sequence[int]) -> TensorBox:
-    """Reorder dimensions."""
-    return views.permute(x, dims)
-
-
 @lowering(aten.expand)
 def expand(x: TensorBox, size: Sequence[Expr], implicit: bool = False) -> TensorBox:
     """Repeat dimensions of size 1."""
     return views.expand(x, size)
-
-
-@lowering(aten.unsqueeze)
-def unsqueeze(x: TensorBox, dim: int) -> TensorBox:
-    """Return a new dimension of size 1."""
-    return views.unsqueeze(x, dim)
-
-
-@lowering(aten.squeeze.default)
-def squeeze(x: TensorBox) -> TensorBox:
-    """Without dimensions of size 1."""
-    return views.squeeze(x)
-
-
-@lowering(aten.squeeze.dim, aten.squeeze.dims)
-def squeeze_dims(x: TensorBox, dims: int | Sequence[int]) -> TensorBox:
-    """Drop the given dimensions that have size 1."""
-    return views.squeeze(x, [dims] if isinstance(dims, int) else dims)
 
 
 @lowering(aten.select.int)
