@@ -39,7 +39,7 @@ from minitorch2.graph.fake_kernels import METADATA_OPERATORS
 from minitorch2.graph.fake_tensor import FakeTensor, become, fake_like, flat, run_fake
 from minitorch2.graph.graph import Graph
 from minitorch2.graph.known_scalars import known_value
-from minitorch2.graph.node import Argument, Node, SourceLine, map_nodes
+from minitorch2.graph.node import Argument, Node, SourceLine, map_items, map_nodes
 from minitorch2.graph.runtime_checks import add_check
 from minitorch2.graph.symbol_nodes import bind_symbols
 from minitorch2.graph.symbols import ShapeEnv, expr_of, same_sizes
@@ -427,11 +427,7 @@ class Tracer(DispatchMode):
     def _as_nodes(self, value: Any) -> Argument:
         if isinstance(value, torch.Tensor):
             return self.read(value)
-        if isinstance(value, (tuple, list)):
-            return type(value)([self._as_nodes(item) for item in value])
-        if isinstance(value, dict):
-            return {key: self._as_nodes(item) for key, item in value.items()}
-        return value
+        return map_items(value, self._as_nodes)
 
 
 def _as_exprs(value: Any) -> Argument:

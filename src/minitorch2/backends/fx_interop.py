@@ -22,7 +22,7 @@ from minitorch2.graph.fake_tensor import env_of
 from minitorch2.graph.graph import Graph
 from minitorch2.graph.graph_module import GraphModule
 from minitorch2.graph.higher_order import Cond
-from minitorch2.graph.node import Argument, Node, map_nodes
+from minitorch2.graph.node import Argument, Node, map_items, map_nodes
 from minitorch2.graph.printer import symbol_sizes
 from minitorch2.graph.symbols import bindings, expr_of, free_symbols
 from minitorch2.graph.symbols.division import FloorDiv, ModularIndexing
@@ -244,16 +244,9 @@ def _is_number(operand: Any) -> bool:
 def _from_fx(value: Any, copies: dict[torch.fx.Node, Node]) -> Argument:
     if isinstance(value, torch.fx.Node):
         return copies[value]
-    if isinstance(value, (tuple, list)):
-        items = [_from_fx(item, copies) for item in value]
-        return tuple(items) if isinstance(value, tuple) else items
-    if isinstance(value, dict):
-        return {key: _from_fx(item, copies) for key, item in value.items()}
-    if isinstance(value, slice):
-        return slice(*(_from_fx(item, copies) for item in (value.start, value.stop, value.step)))
     if isinstance(value, torch.fx.GraphModule):
         raise UnsupportedError("a graph that holds another graph as an argument")
-    return value
+    return map_items(value, lambda item: _from_fx(item, copies))
 
 
 def _attribute(module: torch.fx.GraphModule, node: torch.fx.Node) -> Any:

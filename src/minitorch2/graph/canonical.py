@@ -36,7 +36,7 @@ from minitorch2.graph.effects import is_impure, is_random
 from minitorch2.graph.graph import Graph
 from minitorch2.graph.graph_module import GraphModule
 from minitorch2.graph.names import qualified_name
-from minitorch2.graph.node import Argument, Node, append_with_inputs, map_nodes
+from minitorch2.graph.node import Argument, Node, append_with_inputs, map_items, map_nodes
 from minitorch2.graph.printer import print_python, symbol_sizes
 from minitorch2.graph.raising import must_run
 from minitorch2.graph.runtime_checks import is_check
@@ -124,13 +124,7 @@ class _CanonicalCopy:
             return value.xreplace({s: self._symbol(s) for s in free_symbols(value)})
         if is_condition(value):
             return value.map(self._renamed)
-        if isinstance(value, (tuple, list)):
-            return type(value)([self._renamed(item) for item in value])
-        if isinstance(value, dict):
-            return {key: self._renamed(item) for key, item in value.items()}
-        if isinstance(value, slice):
-            return slice(*map(self._renamed, (value.start, value.stop, value.step)))
-        return value
+        return map_items(value, self._renamed)
 
     def _symbol(self, symbol: sympy.Symbol) -> sympy.Symbol:
         name = self.symbols.get(str(symbol), str(symbol))

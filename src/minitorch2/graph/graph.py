@@ -12,7 +12,7 @@ from typing import Any
 
 from minitorch2.errors import VerificationError
 from minitorch2.graph.names import PackedCallable
-from minitorch2.graph.node import Argument, Node, Target, map_nodes
+from minitorch2.graph.node import Argument, Node, Target, map_items, map_nodes
 from minitorch2.graph.scope import Scope
 from minitorch2.graph.symbols.expression import SYMBOL_NAME
 from minitorch2.graph.tabular import format_tabular
@@ -247,13 +247,7 @@ def _graph_from_table(table: list[tuple[Any, ...]]) -> Graph:
 def _unpack(value: Argument, nodes: list[Node]) -> Argument:
     if isinstance(value, _Ref):
         return nodes[value.index]
-    if isinstance(value, (tuple, list)):
-        return type(value)(_unpack(item, nodes) for item in value)
-    if isinstance(value, dict):
-        return {key: _unpack(item, nodes) for key, item in value.items()}
-    if isinstance(value, slice):
-        return slice(*(_unpack(item, nodes) for item in (value.start, value.stop, value.step)))
-    return value
+    return map_items(value, lambda item: _unpack(item, nodes))
 
 
 def _base_name(target: Target) -> str:

@@ -159,16 +159,23 @@ def map_nodes(value: Argument, function: Callable[[Node], Argument]) -> Argument
     """Rebuild an argument with ``function`` applied to each node in it."""
     if isinstance(value, Node):
         return function(value)
+    return map_items(value, lambda item: map_nodes(item, function))
+
+
+def map_items(value: Argument, function: Callable[[Argument], Argument]) -> Argument:
+    """Rebuild a tuple, list, dict or slice with ``function`` applied to each item.
+
+    Any other argument is returned as it is.
+    """
     if isinstance(value, tuple):
-        items = [map_nodes(item, function) for item in value]
+        items = map(function, value)
         return type(value)(*items) if hasattr(value, "_fields") else tuple(items)
     if isinstance(value, list):
-        return [map_nodes(item, function) for item in value]
+        return [function(item) for item in value]
     if isinstance(value, dict):
-        return {key: map_nodes(item, function) for key, item in value.items()}
+        return {key: function(item) for key, item in value.items()}
     if isinstance(value, slice):
-        bounds = (value.start, value.stop, value.step)
-        return slice(*(map_nodes(item, function) for item in bounds))
+        return slice(*map(function, (value.start, value.stop, value.step)))
     return value
 
 

@@ -23,7 +23,7 @@ from minitorch2.errors import TraceError
 from minitorch2.foundation.module_names import is_in_package
 from minitorch2.graph.graph import Graph
 from minitorch2.graph.graph_module import GraphModule
-from minitorch2.graph.node import Argument, Node
+from minitorch2.graph.node import Argument, Node, map_items
 from minitorch2.native.torch_internals.modes import EnableTorchFunction
 
 _METADATA: Final = frozenset([
@@ -119,15 +119,7 @@ class _Trace:
             return value.node
         if isinstance(value, torch.Tensor):
             return self._attribute(value)
-        if isinstance(value, tuple) and hasattr(value, "_fields"):
-            return type(value)(*map(self.nodes, value))
-        if isinstance(value, (tuple, list)):
-            return type(value)(map(self.nodes, value))
-        if isinstance(value, dict):
-            return {key: self.nodes(item) for key, item in value.items()}
-        if isinstance(value, slice):
-            return slice(*map(self.nodes, (value.start, value.stop, value.step)))
-        return value
+        return map_items(value, self.nodes)
 
     def _attribute(self, tensor: torch.Tensor) -> Node:
         if id(tensor) not in self._paths:

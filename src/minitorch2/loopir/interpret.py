@@ -10,6 +10,7 @@ import sympy
 import torch
 
 from minitorch2.errors import LoweringError
+from minitorch2.graph.node import map_items
 from minitorch2.graph.symbols import solve_for
 from minitorch2.graph.symbols.conditions import holds, is_condition
 from minitorch2.loopir.buffers import (
@@ -154,15 +155,11 @@ class GraphInterpreter:
     def _argument(self, argument: Any) -> Any:
         if isinstance(argument, BufferView):
             return self._tensor(argument)
-        if isinstance(argument, (tuple, list)):
-            return type(argument)(map(self._argument, argument))
-        if isinstance(argument, dict):
-            return {key: self._argument(item) for key, item in argument.items()}
         if isinstance(argument, sympy.Expr):
             return evaluate(argument, self.environment)
         if is_condition(argument):
             return holds(argument, self.environment)
-        return argument
+        return map_items(argument, self._argument)
 
     def _tensor(self, view: BufferView) -> torch.Tensor:
         layout = fixed_numbers(view.layout, self.environment)

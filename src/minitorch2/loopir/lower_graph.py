@@ -24,7 +24,7 @@ from minitorch2.graph.effects import is_random
 from minitorch2.graph.functional_call import FunctionalCall
 from minitorch2.graph.graph_module import GraphModule
 from minitorch2.graph.higher_order import HigherOrder
-from minitorch2.graph.node import Argument, Node, map_nodes
+from minitorch2.graph.node import Argument, Node, map_items, map_nodes
 from minitorch2.graph.raising import may_raise
 from minitorch2.graph.runtime_checks import is_check
 from minitorch2.graph.symbols import expr_of
@@ -356,11 +356,7 @@ def layout_of(tensor: torch.Tensor) -> FixedLayout:
 
 def to_exprs(argument: Any) -> Any:
     """Return an argument structure with symbolic integers as expressions."""
-    if isinstance(argument, (tuple, list)):
-        return type(argument)(to_exprs(item) for item in argument)
-    if isinstance(argument, dict):
-        return {key: to_exprs(item) for key, item in argument.items()}
-    return argument if isinstance(argument, TensorBox) else expr_of(argument)
+    return expr_of(map_items(argument, to_exprs))
 
 
 def positional(

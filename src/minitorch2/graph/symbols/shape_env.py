@@ -19,7 +19,7 @@ import torch
 
 from minitorch2 import stages
 from minitorch2.errors import UnsupportedError
-from minitorch2.graph.node import SourceLine
+from minitorch2.graph.node import SourceLine, map_items
 from minitorch2.graph.symbols.conditions import (
     RELATIONS,
     AllOf,
@@ -458,14 +458,7 @@ def map_expressions(argument: Any, change: Callable[[Any], Any]) -> Any:
         return change(argument)
     if is_condition(argument):
         return map_condition(argument, change)
-    if isinstance(argument, (tuple, list)):
-        return type(argument)(map_expressions(item, change) for item in argument)
-    if isinstance(argument, dict):
-        return {key: map_expressions(item, change) for key, item in argument.items()}
-    if isinstance(argument, slice):
-        parts = (argument.start, argument.stop, argument.step)
-        return slice(*(map_expressions(part, change) for part in parts))
-    return argument
+    return map_items(argument, lambda item: map_expressions(item, change))
 
 
 def numbers_of(argument: Any, env: ShapeEnv) -> Any:

@@ -15,6 +15,7 @@ from minitorch2.errors import LoweringError
 from minitorch2.graph.effects import is_random
 from minitorch2.graph.functional_call import FunctionalCall
 from minitorch2.graph.higher_order import HigherOrder
+from minitorch2.graph.node import map_items
 from minitorch2.graph.symbols import expr_of
 from minitorch2.logs import get_logger
 from minitorch2.loopir.boxes import TensorBox
@@ -131,11 +132,7 @@ def realize_arguments(argument: Any, reader: str) -> Any:
     """Return an argument structure with each tensor as a window on memory."""
     if isinstance(argument, TensorBox):
         return argument.realize(f"{reader} reads memory")
-    if isinstance(argument, (tuple, list)):
-        return type(argument)(realize_arguments(item, reader) for item in argument)
-    if isinstance(argument, dict):
-        return {key: realize_arguments(item, reader) for key, item in argument.items()}
-    return argument
+    return map_items(argument, lambda item: realize_arguments(item, reader))
 
 
 def fixed_layout_of(fake: torch.Tensor) -> FixedLayout:
