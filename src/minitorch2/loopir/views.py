@@ -194,12 +194,8 @@ def _matching_groups(old: Size, new: Size) -> list[tuple[slice, slice]]:
 
 def _smallest_group(old: Size, new: Size, i: int, j: int) -> tuple[int, int]:
     """Return the ends of the shortest runs from `i` and `j` with equal products, or of the rest."""
-    left: list[tuple[int, Expr]] = [(i, 1)]
-    for k in range(i, len(old)):
-        left.append((k + 1, product((left[-1][1], old[k]))))
-    right: list[tuple[int, Expr]] = [(j, 1)]
-    for k in range(j, len(new)):
-        right.append((k + 1, product((right[-1][1], new[k]))))
+    left = [(end, product(old[i:end])) for end in range(i, len(old) + 1)]
+    right = [(end, product(new[j:end])) for end in range(j, len(new) + 1)]
     pairs = [(a, b) for a, p in left for b, q in right if (a > i or b > j) and equal(p, q)]
     exhausted = [pair for pair in pairs if _rest_matches(old, new, *pair)]
     return min(exhausted, key=sum, default=(len(old), len(new)))

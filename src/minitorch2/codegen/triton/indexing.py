@@ -22,13 +22,11 @@ from minitorch2.loopir.expressions import (
     ModularIndexing,
     Ranges,
     bounds,
-    floor_div,
     index_symbol,
     is_nonnegative,
-    modular_indexing,
-    product,
     simplify,
 )
+from minitorch2.loopir.views import coordinates
 
 XINDEX, YINDEX, RINDEX = map(index_symbol, ("xindex", "yindex", "rindex"))
 XNUMEL = index_symbol("xnumel")
@@ -57,12 +55,7 @@ def is_multiple(address: Expr, count: int) -> bool:
 
 def unflatten(flat: Expr, sizes: Sequence[Expr], ranges: Ranges) -> tuple[Expr, ...]:
     """Return the index of the element number `flat`, in row-major order."""
-    index: list[Expr] = []
-    for position, size in enumerate(sizes):
-        step = product(sizes[position + 1 :])
-        part = floor_div(flat, step) if position == 0 else modular_indexing(flat, step, size)
-        index.append(simplify(part, ranges))
-    return tuple(index)
+    return tuple(simplify(part, ranges) for part in coordinates(flat, tuple(sizes)))
 
 
 class IndexPrinter:

@@ -101,21 +101,17 @@ multiply_any_order = _same_type(lambda b, args: b.fmul(*args, flags=_ANY_ORDER),
 @intrinsic
 def bits(typingctx: Any, number: Any) -> Any:
     """Return the bit pattern of a float32 (float64) as an int32 (int64)."""
-
-    def codegen(context: Any, builder: Builder, signature: Any, args: Any) -> ir.Value:
-        return builder.bitcast(args[0], context.get_value_type(signature.return_type))
-
-    return _BITS_OF[number](number), codegen
+    return _BITS_OF[number](number), _bitcast
 
 
 @intrinsic
 def from_bits(typingctx: Any, pattern: Any) -> Any:
     """Return the float32 (float64) whose bit pattern is this int32 (int64)."""
+    return _FLOAT_OF[pattern](pattern), _bitcast
 
-    def codegen(context: Any, builder: Builder, signature: Any, args: Any) -> ir.Value:
-        return builder.bitcast(args[0], context.get_value_type(signature.return_type))
 
-    return _FLOAT_OF[pattern](pattern), codegen
+def _bitcast(context: Any, builder: Builder, signature: Any, args: Any) -> ir.Value:
+    return builder.bitcast(args[0], context.get_value_type(signature.return_type))
 
 
 def _rank(nan_is_first: bool) -> Any:
