@@ -6,12 +6,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import sympy
-import torch
 
 from minitorch2.loopir.expressions import Expr, index_symbols
 from minitorch2.loopir.handlers.effects import EffectHandler
 from minitorch2.loopir.loops import Pointwise
-from minitorch2.loopir.ops import Number, ReductionKind, ScanKind, use_handler
+from minitorch2.loopir.ops import Number, use_handler
 
 EXPENSIVE = frozenset(
     ("exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "pow", "sin", "cos", "tan", "asin",
@@ -52,56 +51,31 @@ class CountingHandler(EffectHandler):
         super().__init__()
         self.cost = BodyCost()
 
-    def _count(self, name: str) -> None:
-        self.cost.operations += 1
-        self.cost.expensive += name in EXPENSIVE
+    def note(self, primitive: str) -> None:
+        """Count one operation."""
+        self.cost.operations += primitive not in ("constant", "store")
 
     def load(self, name: str, index: Expr) -> None:
         """Count one operation and one address."""
-        self._count("load")
+        self.note("load")
         self.cost.reads.add((name, index))
-
-    def reduction(
-        self,
-        dtype: torch.dtype,
-        src_dtype: torch.dtype,
-        kind: ReductionKind,
-        value: tuple[None, None] | None,
-    ) -> None:
-        """Count one operation per element."""
-        self._count(kind)
-
-    def scan(self, dtype: torch.dtype, kind: ScanKind, value: None) -> None:
-        """Count one operation per element."""
-        self._count(kind)
-
-    def index_expr(self, expr: Expr, dtype: torch.dtype) -> None:
-        """Count one operation."""
-        self._count("index_expr")
 
     def indirect_indexing(
         self, value: None, size: Expr, check: bool = True, wrap: bool = True
     ) -> Expr:
         """Count one operation; return a fresh symbol."""
-        self._count("indirect_indexing")
+        self.note("indirect_indexing")
         return super().indirect_indexing(value, size, check, wrap)
 
     def masked(self, mask: None, body: Callable[[], None], other: Number) -> None:
         """Count one operation and the operations of the body."""
-        self._count("masked")
+        self.note("masked")
         body()
 
-    def to_dtype(self, x: None, dtype: torch.dtype) -> None:
-        """Count one operation."""
-        self._count("to_dtype")
-
-    def to_dtype_bitcast(self, x: None, dtype: torch.dtype, src_dtype: torch.dtype) -> None:
-        """Count one operation."""
-        self._count("to_dtype_bitcast")
-
     def elementwise(self, name: str, *args: None) -> None:
-        """Count one operation."""
-        self._count(name)
+        """Count one operation, which may be an expensive one."""
+        self.note(name)
+        self.cost.expensive += name in EXPENSIVE
 
 
 def body_cost(loops: Pointwise) -> BodyCost:

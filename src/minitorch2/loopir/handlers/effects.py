@@ -19,8 +19,8 @@ def _nothing(primitive: Callable[..., Any]) -> Callable[..., None]:
     """Return a method with a primitive's signature that returns no value."""
 
     @wraps(primitive)
-    def nothing(*_: object, **__: object) -> None:
-        """Do nothing."""
+    def nothing(self: EffectHandler, *_: object, **__: object) -> None:
+        self.note(primitive.__name__)
 
     return nothing
 
@@ -30,6 +30,9 @@ class EffectHandler(OpsHandler[None]):
 
     def __init__(self) -> None:
         self.indirect: list[sympy.Symbol] = []
+
+    def note(self, primitive: str) -> None:
+        """See that a primitive without a method of the subclass is called."""
 
     load = _nothing(OpsHandler.load)
     store = _nothing(OpsHandler.store)
