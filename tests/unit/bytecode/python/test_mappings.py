@@ -13,6 +13,8 @@ from typing import Any
 import pytest
 import torch
 
+import minitorch2
+
 from tests.unit.bytecode.python.programs import Case, X, case, expressions
 
 TABLE: list[Any] = []
@@ -409,3 +411,14 @@ def nested_dicts(x: torch.Tensor, d: dict[Any, Any]) -> Any:
 @pytest.mark.parametrize("program", TABLE)
 def test_mappings(program: Case) -> None:
     program.run()
+
+
+def test_a_view_of_a_dict_is_not_unpacked_as_a_mapping():
+    def program(x):
+        try:
+            return x + 1, {**{1: 2}.items()}
+        except TypeError as error:
+            return x + 1, str(error)
+
+    x = torch.ones(1)
+    assert minitorch2.compile(program, fullgraph=True)(x)[1] == program(x)[1]

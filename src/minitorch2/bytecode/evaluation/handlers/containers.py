@@ -10,6 +10,7 @@ from minitorch2.bytecode.machine.instruction import Instruction
 from minitorch2.bytecode.trackers import operations
 from minitorch2.bytecode.trackers.base import VariableTracker
 from minitorch2.bytecode.trackers.interfaces import Evaluator
+from minitorch2.bytecode.trackers.modeled import ModeledVariable
 from minitorch2.bytecode.trackers.observed import raise_observed
 from minitorch2.bytecode.trackers.python_values.containers import (
     DictVariable,
@@ -87,7 +88,8 @@ _UNPACKED = {
 
 def _check_unpacked(opname: str, item: VariableTracker) -> None:
     methods, message = _UNPACKED[opname]
-    if item.is_constant() and not any(hasattr(item.python_type(), name) for name in methods):
+    known = item.is_constant() or isinstance(item, ModeledVariable)
+    if known and not any(hasattr(item.python_type(), name) for name in methods):
         raise_observed(TypeError, message.format(item.python_type().__name__))
 
 
