@@ -19,6 +19,7 @@ from minitorch2.autograd.runtime import (
     training_runner,
     with_epilogue,
     without_autocast,
+    without_grad,
 )
 from minitorch2.autograd.second_derivatives import EagerGradients
 from minitorch2.autograd.spent_history import spend
@@ -70,7 +71,7 @@ class CompiledProgram:
 
     def _inferred(self) -> Run:
         call = without_autocast(self.forward)
-        call = torch.no_grad()(call) if self.plan.detached else call
+        call = without_grad(call) if self.plan.detached else call
         call = spend(call, self.plan.spent)
         return inference_runner(call, self.plan.epilogue, self.plan.outputs)
 

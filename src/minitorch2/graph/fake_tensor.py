@@ -406,12 +406,12 @@ def _run_on_meta(
     if env is not None:
         with env.running(str(func)), dispatch.enable_python_dispatcher():
             if fresh:
-                return _run_cached_symbolic(func, args, kwargs, env)
+                return _run_cached(func, args, kwargs, env)
             check_arguments(func, args, kwargs)
             view = UNBACKED_VIEWS[func](*args, **kwargs) if func in UNBACKED_VIEWS else None
             return func(*args, **kwargs) if view is None else view
     if fresh:
-        return _run_cached(func, args, kwargs)
+        return _run_cached(func, args, kwargs, None)
     check_arguments(func, args, kwargs)
     return func(*args, **kwargs)
 
@@ -425,44 +425,29 @@ _RESULTS: dict[Any, Any] = {}
 _MOST_RESULTS: Final = 20_000
 
 
-def _run_cached(func: Operator, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def _run_cached(
+    func: Operator, args: list[Any], kwargs: dict[str, Any], env: ShapeEnv | None
+) -> Any:
     """Run a meta kernel, or repeat an earlier answer for the same metadata.
 
-    Many meta kernels are Python and take 50-100 us; models repeat their layers.
+    Many meta kernels are Python and take 50-100 us; models repeat their layers. For symbolic sizes,
+    an answer and its guards are valid in one environment.
     """
+    results, version, describe = _RESULTS, None, _key
+    if env is not None:
+        results, version, describe = env.results, env.knowledge.version, _symbolic_key
     try:
-        key = (func, torch.get_default_dtype(), _key(args), _key(tuple(kwargs.items())))
-        known = _RESULTS.get(key)
+        described = describe(args), describe(tuple(kwargs.items()))
+        key = (func, torch.get_default_dtype(), version, *described)
+        known = results.get(key)
     except TypeError:  # an argument that cannot be hashed, such as a Generator of some builds
         return func(*args, **kwargs)
     if known is not None:
         return _thaw(known)
     result = _run_meta(func, args, kwargs)
-    if len(_RESULTS) >= _MOST_RESULTS:
-        _RESULTS.clear()
-    _RESULTS[key] = _freeze(result)
-    return result
-
-
-def _run_cached_symbolic(
-    func: Operator, args: list[Any], kwargs: dict[str, Any], env: ShapeEnv
-) -> Any:
-    """Do the same for symbolic sizes; an answer and its guards are valid in one environment."""
-    try:
-        key = (
-            func,
-            torch.get_default_dtype(),
-            env.knowledge.version,
-            _symbolic_key(args),
-            _symbolic_key(tuple(kwargs.items())),
-        )
-        known = env.results.get(key)
-    except TypeError:
-        return func(*args, **kwargs)
-    if known is not None:
-        return _thaw(known)
-    result = _run_meta(func, args, kwargs)
-    env.results[key] = _freeze(result)
+    if results is _RESULTS and len(results) >= _MOST_RESULTS:
+        results.clear()
+    results[key] = _freeze(result)
     return result
 
 
