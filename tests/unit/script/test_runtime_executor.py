@@ -214,3 +214,24 @@ def test_a_plan_serves_inputs_that_are_the_same_tensor_and_others(
                 ):
                     torch.testing.assert_close(*result)
     assert log.counts["script_regions"] == 1
+
+
+def test_a_region_guards_only_what_its_plan_has_not_checked() -> None:
+    @jit.script
+    def squashed(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+        return torch.tanh(x @ w) * 2
+
+    def call(rows: int) -> None:
+        x, w = torch.randn(rows, 3), torch.randn(3, 3)
+        assert torch.allclose(squashed(x, w), torch.tanh(x @ w) * 2)
+        assert torch.allclose(squashed(x, w.t()), torch.tanh(x @ w.t()) * 2)
+
+    for _ in range(3):
+        call(2)
+    plan = squashed.executor.plan_for(torch.ones(2, 3), torch.ones(3, 3))
+    assert plan is not None
+    for program in plan.regions[0].programs:
+        assert not any(word in program.guards for word in ("dtype", "device", "shape"))
+        assert "stride" in program.guards
+    for rows in (4, 4, 4, 5, 7, 2):
+        call(rows)

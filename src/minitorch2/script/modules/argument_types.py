@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final, TypeAlias
 
-import torch
+from torch import Tensor
 
 from minitorch2.errors import MinitorchError
 from minitorch2.script.ir.types import (
@@ -31,14 +31,14 @@ from minitorch2.script.operators.schema import Argument, FunctionSchema
 
 Test: TypeAlias = Callable[[Any], bool]
 
-PLAIN: Final = (bool, int, float, complex, str, type(None), list, tuple, dict, torch.Tensor)
+PLAIN: Final = (bool, int, float, complex, str, type(None), list, tuple, dict, Tensor)
 """Classes that the language has types for; an object of another class is not judged."""
 CLASSES: Final[dict[Type, tuple[type, ...]]] = {
     BOOL: (bool,),
     INT: (int,),
     FLOAT: (int, float),
     COMPLEX: (int, float, complex),
-    NUMBER: (int, float, complex, torch.Tensor),
+    NUMBER: (int, float, complex, Tensor),
     STR: (str,),
     NONE: (type(None),),
 }
@@ -53,7 +53,7 @@ class ArgumentTypeError(MinitorchError, TypeError):
 def test_of(kind: Type) -> Test:
     """Return the test for values of a type; it takes all values where nothing is known."""
     if isinstance(kind, TensorType):
-        return lambda value: isinstance(value, torch.Tensor) or not isinstance(value, PLAIN)
+        return lambda value: isinstance(value, Tensor) or not isinstance(value, PLAIN)
     if isinstance(kind, OptionalType):
         inner = test_of(kind.element)
         return lambda value: value is None or inner(value)

@@ -82,11 +82,12 @@ class ScriptFunction:
             ScriptError: a constant of the graph has changed, and the function is no script now.
         """
         schema = self.up_to_date().schema
-        parameters = schema.arguments[self.is_method :]
-        values = bind_arguments(schema.name, parameters, args, kwargs)
-        for place, (fits, value) in enumerate(zip(self._version.tests, values, strict=True)):
+        parameters, values = self._version.parameters, list(args)
+        if kwargs or len(values) != len(parameters):
+            values = bind_arguments(schema.name, parameters, args, kwargs)
+        for fits, parameter, value in zip(self._version.tests, parameters, values, strict=True):
             if not fits(value):
-                raise wrong_type(schema, parameters[place], value, self.original)
+                raise wrong_type(schema, parameter, value, self.original)
         return values
 
     def up_to_date(self) -> CompiledFunction:
@@ -190,9 +191,14 @@ class Version:
         return graph
 
     @cached_property
+    def parameters(self) -> tuple[Argument, ...]:
+        """The parameters that a caller gives: all but a method's first."""
+        return self.compiled.schema.arguments[self.is_method :]
+
+    @cached_property
     def tests(self) -> list[Test]:
-        """A test for each parameter but a method's first: whether a value is of its type."""
-        return [test_of(a.type) for a in self.compiled.schema.arguments[self.is_method :]]
+        """A test for each of these parameters: whether a value is of its type."""
+        return [test_of(parameter.type) for parameter in self.parameters]
 
     @cached_property
     def lifted(self) -> LiftedGraph:

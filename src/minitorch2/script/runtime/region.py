@@ -27,7 +27,7 @@ from minitorch2.graph.symbols.admission import assumptions, function_of
 from minitorch2.native.torch_internals.global_state import is_any_autocast_enabled
 from minitorch2.native.torch_internals.modes import count_dispatch_modes, count_function_modes
 from minitorch2.script.ir.graph import Graph, Node, Value
-from minitorch2.script.ir.types import TensorType
+from minitorch2.script.ir.types import TENSOR, Size, TensorType, Type
 from minitorch2.script.operators.registry import operator_of
 from minitorch2.script.runtime.tensor_graph import TensorGraphWriter
 
@@ -140,8 +140,8 @@ class Program:
         self._texts = [f"grad() is {torch.is_grad_enabled()}"]
         arguments = [f"x{k}" for k in range(len(inputs))]
         self._taken: list[int] = []
-        triples = zip(arguments, inputs, varies, strict=True)
-        given = [self._input(name, value, free) for name, value, free in triples]
+        known = [value.type for value in graph.inputs]
+        given = list(map(self._input, arguments, inputs, varies, known))
         outputs = self._writer.add(graph, given)
         self._writer.graph.output(tuple(outputs))
         module = GraphModule(self._writer.graph)
@@ -157,8 +157,15 @@ class Program:
         result = "[0]" if len(outputs) == 1 else ""
         self.run = function_of(arguments, f"call({taken}){result}", {"call": call})
 
-    def _input(self, name: str, value: Any, free: list[bool]) -> Any:
-        """Return what an input is in the graph: a placeholder, or a number that stays the same."""
+    def _input(self, name: str, value: Any, free: list[bool], known: Type) -> Any:
+        """Return what an input is in the graph: a placeholder, or a number that stays the same.
+
+        Args:
+            name: of the input in `guards`.
+            value: the example.
+            free: for each dimension, whether its size may vary.
+            known: the type that every value here has, so that it needs no guard.
+        """
         is_tensor = isinstance(value, torch.Tensor)
         if not is_tensor:
             self._texts.append(f"type({name}) is {type(value).__name__}")
@@ -167,20 +174,19 @@ class Program:
                 return value
         self._taken.append(int(name[1:]))
         if is_tensor:
-            return self._tensor(name, value, free)
+            known = known if isinstance(known, TensorType) else TENSOR
+            return self._tensor(name, value, free, known)
         number = self._env.input_number(name, value, marked=isinstance(value, float))
         self._places[number.node.expr] = name
         return self._writer.placeholder(name, number)
 
-    def _tensor(self, name: str, value: torch.Tensor, free: list[bool]) -> Any:
-        device = f"{name}_device"
-        dtype = f"{name}_dtype"
-        self._facts |= {device: value.device, dtype: value.dtype}
-        self._texts += [f"type({name}) in PLAIN", f"{name}.dtype is {dtype}"]
-        self._texts += [
-            f"{name}.device == {device}",
-            f"{name}.requires_grad is {value.requires_grad}",
-        ]
+    def _tensor(self, name: str, value: torch.Tensor, free: list[bool], known: TensorType) -> Any:
+        self._texts.append(f"type({name}) in PLAIN")
+        for fact in ("dtype", "device"):
+            if getattr(known, fact) != (found := getattr(value, fact)):
+                self._facts[f"{name}_{fact}"] = found
+                self._texts.append(f"{name}.{fact} == {name}_{fact}")
+        self._texts.append(f"{name}.requires_grad is {value.requires_grad}")
         sizes: list[Any] = list(value.shape)
         is_dense = value.is_contiguous()
         for dimension, size in enumerate(value.shape):
@@ -189,15 +195,22 @@ class Program:
                 sizes[dimension] = self._env.input_size(source, size, shared=False, name=source)
                 self._places[sizes[dimension].node.expr] = source
         varying = any(not isinstance(size, int) for size in sizes)
-        self._texts += self._form(name, value, sizes, varying=varying)
+        self._texts += self._form(name, value, sizes, known.sizes or (), varying=varying)
         return self._writer.placeholder(name, to_fake(value, sizes) if varying else to_fake(value))
 
     def _form(
-        self, name: str, value: torch.Tensor, sizes: list[Any], *, varying: bool
+        self,
+        name: str,
+        value: torch.Tensor,
+        sizes: list[Any],
+        known: tuple[Size, ...],
+        *,
+        varying: bool,
     ) -> Iterator[str]:
         """Yield the conditions on the sizes and strides of an input."""
         if not varying:
-            yield f"{name}.shape == {tuple(value.shape)}"
+            if known != tuple(value.shape):
+                yield f"{name}.shape == {tuple(value.shape)}"
             yield f"{name}.stride() == {value.stride()}"
             return
         yield f"{name}.dim() == {value.dim()}"
