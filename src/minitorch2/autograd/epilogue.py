@@ -30,8 +30,7 @@ class Computed:
 class InputView:
     """A view of input ``index``; without steps, the input itself.
 
-    ``cut`` says that the view was taken under ``no_grad``: a view of a leaf requires grad
-    nevertheless.
+    ``cut`` says that the view was taken under ``no_grad``: it may require grad nevertheless.
     """
 
     index: int
@@ -42,11 +41,12 @@ class InputView:
 
 @dataclass(frozen=True)
 class OutputView:
-    """A view of the graph's output ``index``, which other results view too."""
+    """A view of the graph's output ``index``, which other results view too; see `InputView`."""
 
     index: int
     views: tuple[ViewStep, ...]
     detached: bool
+    cut: bool = False
 
 
 @dataclass(frozen=True)
@@ -175,13 +175,9 @@ def _make(result: Result, inputs: Sequence[Any], outputs: Sequence[Any]) -> Any:
         return outputs[result.index]
     if isinstance(result, Constant):
         return result.value
-    if isinstance(result, OutputView):
-        base = outputs[result.index]
+    base = (outputs if isinstance(result, OutputView) else inputs)[result.index]
+    with torch.no_grad() if result.cut else nullcontext():
         tensor = _seen(base, result.views, outputs)
-    else:
-        base = inputs[result.index]
-        with torch.no_grad() if result.cut else nullcontext():
-            tensor = _seen(base, result.views, outputs)
     # A view taken under no_grad, or detached, must not bring the base's history with it.
     return (
         tensor.detach()

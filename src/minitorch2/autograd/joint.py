@@ -353,11 +353,10 @@ class _ProgramTracer:
             return self._number(result)
         state = self.tracer.state_of(result)
         detached = not result.requires_grad
+        cut = result.requires_grad and result.grad_fn is None
         origin = state.storage.input_index
         if origin is not None and not has_own_gradient(result, self.values[origin]):
-            is_input = result is self.values[origin]
-            views = () if is_input else self._with_numbers(state.views)
-            cut = not is_input and result.requires_grad and result.grad_fn is None
+            views = () if result is self.values[origin] else self._with_numbers(state.views)
             return InputView(origin, views, detached and self.records, cut)
         base = bases[state.storage]
         head = result if base is None or has_own_gradient(result, base) else base
@@ -368,7 +367,7 @@ class _ProgramTracer:
         if head is result:
             return Computed(index)
         below = state.views[len(self.tracer.state_of(head).views) :]
-        return OutputView(index, self._with_numbers(below), detached)
+        return OutputView(index, self._with_numbers(below), detached, cut)
 
     def _with_numbers(self, views: tuple[ViewStep, ...]) -> tuple[ViewStep, ...]:
         """Return views whose symbolic arguments are outputs of the graph."""

@@ -6,6 +6,10 @@ import torch
 import minitorch2
 
 
+class Named(torch.Tensor):
+    """A tensor with a class of its own."""
+
+
 def scale(x):
     with torch.enable_grad():
         return x * 2
@@ -124,3 +128,27 @@ def test_views_that_a_call_without_gradients_gives_are_eagers(mode):
     compiled = minitorch2.compile(views, fullgraph=True)
     for given in (w, w * 1, w.detach()):
         assert seen(compiled, given) == seen(views, given)
+
+
+@pytest.mark.parametrize(
+    "view", [lambda y: y.view(4), lambda y: y.as_subclass(Named), lambda y: y.t()[0]]
+)
+@pytest.mark.parametrize("backend", ["eager", "numba"])
+def test_a_view_of_a_result_under_no_grad_has_no_history(view, backend):
+    """Its gradient flowed to the result beside it: gradients were twice as large."""
+
+    def program(x):
+        y = x + x
+        with torch.no_grad():
+            seen = view(y)
+        return y, seen
+
+    def gradient(function):
+        x = torch.ones(2, 2, requires_grad=True)
+        results = function(x)
+        with torch._C.DisableTorchFunctionSubclass():
+            roots = [result for result in results if result.grad_fn is not None]
+            sum(root.sum() for root in roots).backward()
+            return len(roots), [result.requires_grad for result in results], x.grad.tolist()
+
+    assert gradient(minitorch2.compile(program, backend=backend)) == gradient(program)

@@ -20,9 +20,7 @@ def as_plain(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def of_class(tensor: torch.Tensor, cls: type) -> torch.Tensor:
-    """Return a tensor of a subclass on a result's memory; gradients flow to the result."""
-    if torch.is_grad_enabled():
-        return torch.Tensor.as_subclass(tensor, cls)
+    """Return a tensor of a subclass on a result's memory; gradients flow where the result's do."""
     with DisableTorchFunction(), torch.set_grad_enabled(tensor.grad_fn is not None):
         return torch.Tensor.as_subclass(tensor, cls)
 

@@ -237,7 +237,8 @@ def _as_subclass(
     """``x.as_subclass(cls)``"""
     if not isinstance(cls, ClassVariable):
         unsupported("construction", "a tensor of a class that is not known")
-    if cls.value is torch.Tensor or tensor.node.op == "placeholder":
+    loses_history = tensor.fake.requires_grad and not torch.is_grad_enabled()
+    if cls.value is torch.Tensor or tensor.node.op == "placeholder" or loses_history:
         # Another object on the same memory, which the graph gives; of another class, residual code
         # makes it of the graph's result.
         with evaluator.capture.overrides.disabled(modes_too=True):
