@@ -20,6 +20,7 @@ from minitorch2.autograd.runtime import (
     with_epilogue,
     without_autocast,
     without_grad,
+    without_views,
 )
 from minitorch2.autograd.second_derivatives import EagerGradients
 from minitorch2.autograd.spent_history import spend
@@ -71,7 +72,8 @@ class CompiledProgram:
 
     def _inferred(self) -> Run:
         call = without_autocast(self.forward)
-        call = without_grad(call) if self.plan.detached else call
+        if self.plan.detached:
+            call = without_views(without_grad(call), self.plan.outputs)
         call = spend(call, self.plan.spent)
         return inference_runner(call, self.plan.epilogue, self.plan.outputs)
 
@@ -81,7 +83,7 @@ class CompiledProgram:
         assert self.backward is not None
         # As captured: what was fused may be an operator without a second derivative.
         again = EagerGradients(lift_attributes(module)[0], plan.repetition)
-        forward = without_autocast(self.forward)
+        forward = without_views(without_autocast(self.forward), plan.outputs)
         if plan.epilogue.mutations:
             forward = _writing_early(forward, plan.epilogue)
         apply = training_runner(plan.function, forward, self.backward, again)

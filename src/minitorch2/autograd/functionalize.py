@@ -91,9 +91,13 @@ class TensorState:
     def read(self, emitter: Emitter) -> Node:
         """Return the node of the tensor's present value."""
         if self.version != self.storage.version:
-            self.node = replay(emitter, self.storage.value, self.views)[-1]
+            self.node = self.view(emitter)
             self.version = self.storage.version
         return self.node
+
+    def view(self, emitter: Emitter) -> Node:
+        """Return the node of the tensor's present value as a view of the storage's."""
+        return replay(emitter, self.storage.value, self.views)[-1]
 
     def write(self, emitter: Emitter, value: Node) -> None:
         """Let the tensor hold ``value`` (of the tensor's own shape and dtype)."""

@@ -54,7 +54,7 @@ from minitorch2.graph.passes import simplify_sizes
 from minitorch2.graph.pipeline import run_passes
 from minitorch2.graph.runtime_checks import is_check
 from minitorch2.graph.symbol_nodes import is_symbol_node
-from minitorch2.graph.symbols import ShapeEnv, expr_of, free_symbols, numbers_of
+from minitorch2.graph.symbols import ShapeEnv, expr_of, free_symbols, numbers_of, same_sizes
 from minitorch2.graph.symbols.expression import SYMBOLIC
 from minitorch2.graph.symbols.unbacked import making_symbols
 from minitorch2.graph.value_checks import check_values
@@ -399,13 +399,19 @@ class _ProgramTracer:
             if not isinstance(head, torch.Tensor):
                 nodes.append(expr_of(head))
                 continue
-            node = self.tracer.read(head)
-            root = memory_root(node)
-            if root.op in ("placeholder", "get_attr") or root in owners:
-                node = root = self._clone(node)
-            owners.add(root)
+            node = self._owned(self.tracer.read(head), owners)
+            if not same_sizes(node.meta["val"].stride(), head.stride()):  # written part of a memory
+                node = self._owned(self.tracer.state_of(head).view(self.tracer), owners)
+            owners.add(memory_root(node))
             nodes.append(node)
         return nodes
+
+    def _owned(self, node: Node, owners: Container[Node]) -> Node:
+        """Return the node, or a copy if it has memory of an input or of another output."""
+        root = memory_root(node)
+        return (
+            self._clone(node) if root.op in ("placeholder", "get_attr") or root in owners else node
+        )
 
     def _clone(self, node: Node) -> Node:
         return self.tracer.emit(aten.clone.default, node)

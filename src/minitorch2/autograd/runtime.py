@@ -18,7 +18,7 @@ from minitorch2 import config, stages
 from minitorch2.autograd.epilogue import Epilogue
 from minitorch2.autograd.plan import FunctionPlan, Layout
 from minitorch2.autograd.second_derivatives import EagerGradients
-from minitorch2.errors import BackendError, MinitorchError, at_line
+from minitorch2.errors import BackendError, CheckError, MinitorchError, at_line
 from minitorch2.errors.cautions import caution
 from minitorch2.foundation.compile_lock import COMPILING, AsBefore, put_garbage_off
 from minitorch2.graph.compiled_graph import BoxedCall, CompiledGraph, compiled_graph
@@ -88,6 +88,8 @@ class LazilyCompiled:
             given = [*arguments]
             try:
                 results, self.call = call(arguments), call
+            except CheckError:
+                raise
             except MinitorchError as error:
                 report_failure(error)
                 results, self.call = spare(given), spare
@@ -444,3 +446,25 @@ def without_autocast(call: BoxedCall) -> BoxedCall:
             return call(arguments)
 
     return run
+
+
+def without_views(call: BoxedCall, count: int) -> BoxedCall:
+    """``call`` whose first outputs are detached if they are views of other tensors than its inputs.
+
+    PyTorch lets nobody write to a view that was made without gradients. What is detached counts its
+    versions with the tensor that backward may have saved.
+    """
+
+    def run(arguments: list[Any]) -> list[Any]:
+        given = [*arguments]
+        results = [*call(arguments)]
+        results[:count] = [_without_base(value, given) for value in results[:count]]
+        return results
+
+    return run
+
+
+def _without_base(value: Any, given: Sequence[Any]) -> Any:
+    if not isinstance(value, torch.Tensor) or value._base is None:
+        return value
+    return value if any(value is each for each in given) else value.detach()

@@ -428,3 +428,49 @@ def test_outputs_without_a_gradient_get_no_zeros() -> None:
     counts = {event.key: event.count for event in profiler.key_averages()}
     assert counts.get("aten::zeros", 0) < 3  # there are three statistics
     assert norm.num_batches_tracked == 1 and norm.running_mean.abs().sum() > 0
+
+
+VIEWS = {
+    "column": lambda a: (a * 2)[:, 0],
+    "row": lambda a: a.sin()[1],
+    "transposed": lambda a: (a * 2).t(),
+    "of_a_product": lambda a: (a.t() @ a)[:, 1],
+    "detached": lambda a: (a * 2).detach()[0],
+    "written_column": lambda a: (a * 2)[:, 0].mul_(3),
+    "written_diagonal": lambda a: (a * 2).diagonal().mul_(2),
+    "written_through_two_views": lambda a: (a * 2)[2:, 0][::2].neg_(),
+    "two_columns": lambda a: ((a * 2)[:, 0].mul_(a[0, 0]), (a * 3)[:, 1]),
+    "copied_to": lambda a: torch.empty(20, 2)[:, 1].copy_(a[:, 0]),
+    "base_and_view": lambda a: (lambda b: (b, b[:, 0].add_(1)))(a * 2),
+}
+
+
+@pytest.mark.parametrize("backend", ["numba", "aot_eager"])
+@pytest.mark.parametrize("name", VIEWS)
+def test_a_result_that_is_a_view_may_be_written(name: str, backend: str) -> None:
+    """The caller divides logits by a temperature, or adds a residual in place."""
+    a = leaf(20, 2)
+    fast = minitorch2.compile(VIEWS[name], backend=backend, fullgraph=True)
+
+    def written(program: Any) -> list[Any]:
+        results = program(a)
+        first = results[0] if isinstance(results, tuple) else results
+        strides = [each.stride() for each in (results if isinstance(results, tuple) else [first])]
+        first.mul_(a[1, 1])
+        first += 1
+        return [first.detach().clone(), strides, *torch.autograd.grad(first.square().sum(), a)]
+
+    given, expected = written(fast), written(VIEWS[name])
+    assert given[1] == expected[1]
+    torch.testing.assert_close(given, expected)
+    with torch.no_grad():
+        torch.testing.assert_close(fast(a), VIEWS[name](a))
+
+
+def test_a_write_to_a_view_of_what_backward_has_saved_is_found() -> None:
+    fast = minitorch2.compile(lambda a: a.exp()[:, 0], backend="aot_eager")
+    a = leaf(4, 2)
+    result = fast(a)
+    result.mul_(2)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        result.sum().backward()

@@ -63,6 +63,14 @@ def test_nan_is_found_in_what_the_library_gives(program, call):
         compiled_call(call_inputs(gm, x))
 
 
+def test_nan_in_backward_is_raised_to_the_caller():
+    x = torch.zeros(3, requires_grad=True)
+    result = minitorch2.compile(lambda x: x.sqrt().sum() * 0, options={"assert_no_nan": True})(x)
+    with pytest.raises(CheckError, match="has stored NaN"):
+        result.backward()
+    assert x.grad is None
+
+
 @pytest.mark.parametrize("program", [lambda x: x @ x, lambda x: x.log() * 2])
 def test_a_check_that_fails_is_raised_to_the_caller(program):
     """The user has asked for it: the graph does not run in Python instead."""
