@@ -31,8 +31,8 @@ _OTHERS = (
 # torch.mm(a, b) takes 1.3 us where torch.ops.aten.mm.default(a, b) takes 2.3 us.
 PRODUCTS = frozenset(getattr(aten, name).default for name in _PRODUCTS)
 CHECK = "minitorch2.graph.runtime_checks.check"
-_LIBRARIES = {"minitorch2": "minitorch2.graph.random_operators"}
-"""The modules that define the operators of a namespace, if `torch` does not."""
+_DEFINITIONS = {"rnn_layer": "minitorch2.autograd.decompositions.recurrent"}
+"""The modules that define operators of `minitorch2`, where `random_operators` does not."""
 FAST_ENTRIES: dict[OpOverload, Callable[..., Any]] = {
     getattr(aten, name).default: getattr(torch, name) for name in (*_PRODUCTS, *_OTHERS)
 }
@@ -168,8 +168,9 @@ class ExternPrinter:
             name = target._overloadpacket.__name__
             return self._entry_name(f"torch.{name}", f"torch_{name}")
         if isinstance(target, OpOverload):
-            if target.namespace in _LIBRARIES:
-                self.modules.add(_LIBRARIES[target.namespace])
+            if target.namespace == "minitorch2":
+                name = target._overloadpacket.__name__
+                self.modules.add(_DEFINITIONS.get(name, "minitorch2.graph.random_operators"))
             parts = (target.namespace, target._overloadpacket.__name__, target._overloadname)
             return self._entry_name(path("torch.ops", parts), "_".join(parts))
         if target is check:

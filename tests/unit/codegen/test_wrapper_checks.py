@@ -16,6 +16,7 @@ from minitorch2.errors import CheckError
 from tests.unit.codegen.aten_graph import call_inputs, record
 
 X = torch.randn(8, 16, generator=torch.Generator().manual_seed(0))
+LAYER = torch.nn.LSTM(8, 8)
 
 
 def compiled(program, *inputs, dynamic=False, **options):
@@ -97,10 +98,11 @@ def test_the_file_of_a_wrapper_measures_itself(tmp_path, dynamic):
         (lambda x: F.dropout(x @ x, 0.5), 1),
         (lambda x: torch.cond(x.sum() > 0, lambda x: x.sin() @ x, lambda x: x.cos(), (x,)), 3),
         (lambda x: (x + torch.eye(8)) @ torch.full((8, 8), 0.5), 1),
+        (lambda x: LAYER(x)[0] * 2, 1),
     ],
 )
 def test_the_text_of_a_wrapper_runs_alone(program, modules, tmp_path):
-    """Those of graphs with dropout or torch.cond did not."""
+    """Those of graphs with dropout, torch.cond or a recurrent layer did not."""
     x = torch.rand(8, 8)
     with stages.collect() as log:
         minitorch2.compile(program, fullgraph=True)(x)
