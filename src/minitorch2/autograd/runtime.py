@@ -449,22 +449,20 @@ def without_autocast(call: BoxedCall) -> BoxedCall:
 
 
 def without_views(call: BoxedCall, count: int) -> BoxedCall:
-    """``call`` whose first outputs are detached if they are views of other tensors than its inputs.
+    """``call`` whose first outputs are detached if they are views. None of them is an input.
 
-    PyTorch lets nobody write to a view that was made without gradients. A detached tensor counts
-    its versions with the tensor that backward may have saved.
+    PyTorch lets nobody write to a view that was made without gradients. What is detached counts its
+    versions with the tensor that backward may have saved.
     """
 
     def run(arguments: list[Any]) -> list[Any]:
-        given = [*arguments]
         results = [*call(arguments)]
-        results[:count] = [_without_base(value, given) for value in results[:count]]
+        results[:count] = map(_without_base, results[:count])
         return results
 
     return run
 
 
-def _without_base(value: Any, given: Sequence[Any]) -> Any:
-    if not isinstance(value, torch.Tensor) or value._base is None:
-        return value
-    return value if any(value is each for each in given) else value.detach()
+def _without_base(value: Any) -> Any:
+    is_view = isinstance(value, torch.Tensor) and value._base is not None
+    return value.detach() if is_view else value
