@@ -451,8 +451,8 @@ def without_autocast(call: BoxedCall) -> BoxedCall:
 def without_views(call: BoxedCall, count: int) -> BoxedCall:
     """``call`` whose first outputs are detached if they are views. None of them is an input.
 
-    PyTorch lets nobody write to a view that was made without gradients. What is detached counts its
-    versions with the tensor that backward may have saved.
+    PyTorch lets nobody write to a view that was made without gradients. A detached tensor counts
+    its versions with the tensor that backward may have saved.
     """
 
     def run(arguments: list[Any]) -> list[Any]:
