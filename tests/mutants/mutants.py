@@ -21,6 +21,7 @@ from minitorch2.bytecode.guards.torch_state import GlobalState
 from minitorch2.bytecode.machine.liveness import live_sets
 from minitorch2.bytecode.machine.versions import rules
 from minitorch2.bytecode.residual import breaks
+from minitorch2.bytecode.trackers.base import VariableTracker
 from minitorch2.bytecode.trackers.captured_overrides import Overrides
 from minitorch2.bytecode.trackers.descriptors import class_attribute
 from minitorch2.bytecode.trackers.python_values import identity, records
@@ -91,6 +92,7 @@ from tests.property import (
     test_loop_bodies,
     test_lowering_families,
     test_numba_kernels,
+    test_operations,
     test_rare_parts,
     test_rewriting,
     test_script_aliasing,
@@ -238,6 +240,13 @@ MUTANTS = (
         "warnings are not issued",
         Edit(CallEffect.emit, "residual.emit(", "str("),
         test_capture_values.test_programs_of_python_values_match_cpython,
+    ),
+    Mutant(
+        "bytecode capture",
+        "a key whose class has a hash of its own is looked up as an object",
+        Edit(VariableTracker.hash_key, "if rule is not object.__hash__:", "if False:"),
+        test_operations.test_operations_on_two_values,
+        examples=300,
     ),
     Mutant(
         "guards",

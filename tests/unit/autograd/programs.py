@@ -114,6 +114,7 @@ def same(a: Any, b: Any, tolerance: float) -> None:
         a, b, rtol=tolerance, atol=tolerance, equal_nan=True, check_stride=True
     )
     assert a.requires_grad == b.requires_grad
+    assert a.is_leaf == b.is_leaf, "one has a history of its own, the other has none"
 
 
 def relations(inputs: Sequence[Any], results: Sequence[Any]) -> dict[Any, Any]:
