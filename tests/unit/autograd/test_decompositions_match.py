@@ -119,6 +119,7 @@ REACHING = """
     full_like diagonal __getitem__ narrow nn.functional.nll_loss masked_scatter scatter_reduce:sum
     scatter_reduce:mean polygamma:polygamma_n_0 nn.functional.fractional_max_pool2d
     nn.functional.max_pool3d nn.functional.adaptive_max_pool2d nn.functional.adaptive_max_pool3d
+    nextafter frexp
 """.split()  # noqa: SIM905  (reads as a table)
 """Operators of the database that, with their derivatives, reach nearly every decomposition."""
 
