@@ -168,14 +168,17 @@ def _register_constant(name: str, value: int) -> None:
 
     @register_decomposition(getattr(aten, name).default)
     def new(size: Sequence[int], **options: Any) -> Tensor:
+        """Return the number in a size."""
         return _full(size, value, options)
 
     @register_decomposition(getattr(aten, f"{name}_like").default)
     def like(x: Tensor, **options: Any) -> Tensor:
+        """Return the number in the layout of ``x``."""
         return _like(x, value, options)
 
     @register_decomposition(getattr(aten, f"new_{name}").default)
     def of_dtype(x: Tensor, size: Sequence[int], **options: Any) -> Tensor:
+        """Return the number in another size, in the dtype and on the device of ``x``."""
         return _full_as(x, size, value, options)
 
 
