@@ -13,6 +13,7 @@ Names of the public interface are looked up on first use, so that `import minito
 milliseconds and a single layer can be used without the others.
 """
 
+import gc
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -117,12 +118,18 @@ __all__ = sorted({"__version__", *_PLACES, *_MODULES} - {"testing"})  # which ne
 
 
 def __getattr__(name: str) -> object:
+    if not gc.isenabled():  # an import asks for a name
+        return _imported(name)
     with AsBefore(), AsBefore():
         put_garbage_off()  # what is imported stays alive
-        if name in _PLACES:
-            return getattr(import_module(f"minitorch2.{_PLACES[name]}"), name)
-        if name in _MODULES:
-            return import_module(f"minitorch2.{name}")
+        return _imported(name)
+
+
+def _imported(name: str) -> object:
+    if name in _PLACES:
+        return getattr(import_module(f"minitorch2.{_PLACES[name]}"), name)
+    if name in _MODULES:
+        return import_module(f"minitorch2.{name}")
     raise AttributeError(f"module 'minitorch2' has no attribute {name!r}")
 
 

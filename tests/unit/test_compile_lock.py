@@ -7,7 +7,7 @@ import gc
 import pytest
 
 import minitorch2
-from minitorch2.foundation.compile_lock import AsBefore, put_garbage_off
+from minitorch2.foundation.compile_lock import COMPILING, AsBefore, put_garbage_off
 
 
 @pytest.mark.parametrize("is_enabled", [True, False])
@@ -17,13 +17,23 @@ def test_collections_are_put_off_and_come_back(is_enabled: bool) -> None:
             gc.disable()
         with pytest.raises(ValueError), AsBefore():
             put_garbage_off()
-            with AsBefore():
+            with COMPILING, AsBefore():
                 put_garbage_off()
             assert not gc.isenabled()
             raise ValueError
         assert gc.isenabled() is is_enabled
     finally:
         gc.enable()
+
+
+def test_a_thread_that_waits_for_another_ones_compilation_leaves_the_collector_on() -> None:
+    """It saw the collector switched off by the other one, and left it so."""
+    with AsBefore():
+        put_garbage_off()
+        second = AsBefore()
+    with second:
+        put_garbage_off()
+    assert gc.isenabled()
 
 
 def test_nothing_is_collected_while_a_graph_is_compiled() -> None:

@@ -66,6 +66,8 @@ class LazilyCompiled:
     def compile(self) -> BoxedCall:
         """Return the compiled graph; other threads wait for it."""
         with (
+            AsBefore(),
+            AsBefore(),
             COMPILING,
             config.use(self._config),
             stages.collect_into(self._logs),
@@ -74,8 +76,8 @@ class LazilyCompiled:
         ):
             if self.call is None:
                 assert self._make is not None
-                with AsBefore(), AsBefore(), reported("its backward"), stages.phase("other"):
-                    put_garbage_off()
+                put_garbage_off()
+                with reported("its backward"), stages.phase("other"):
                     compiled, spare = self._make()
                 call, self.written = compiled.call, compiled.written
                 self.call, self._make = self._first(call, spare) if spare else call, None

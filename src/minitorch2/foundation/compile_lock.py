@@ -13,6 +13,7 @@ import os
 import threading
 import weakref
 from contextlib import AbstractContextManager
+from typing import ClassVar
 
 _LOCKS: weakref.WeakSet[threading.RLock] = weakref.WeakSet()
 
@@ -42,18 +43,21 @@ COMPILING = new_lock()
 class AsBefore(AbstractContextManager[object]):
     """Context manager: restores the count of a lock that a thread holds, and the collector.
 
-    After the block this thread holds the lock as often as before it, and cyclic garbage is
-    collected if it was before; young garbage is collected at once.
+    After the block this thread holds the lock as often as before it. Unless it still compiles,
+    young garbage is collected, and so is all garbage that `put_garbage_off` has put off, be it by
+    another thread.
 
     An interruption may hit the call that leaves the block, before anything is restored. Enter two
     of these, one in the other: one interruption hits one of them. This is not a generator: an
     interrupted generator would go on, and restore the lock, when it is collected.
     """
 
+    is_put_off: ClassVar[bool] = False
+    """Whether the compiler has switched the collector off."""
+
     def __init__(self, lock: threading.RLock = COMPILING) -> None:
         self.lock = lock
         self.before = _depth(lock)
-        self.collects = gc.isenabled()
 
     def __exit__(self, *_: object) -> None:
         """Take or release the lock until the count is the old one; collect what was put off."""
@@ -62,10 +66,12 @@ class AsBefore(AbstractContextManager[object]):
         if self.before and not _depth(self.lock):
             held = (self.before, threading.get_ident())
             self.lock._acquire_restore(held)  # type: ignore[attr-defined]
-        if self.collects:
+        if is_held():
+            return
+        if AsBefore.is_put_off:
             gc.enable()
-        if not self.before:
-            gc.collect(0)
+            AsBefore.is_put_off = False
+        gc.collect(0)
 
 
 def _depth(lock: threading.RLock) -> int:
@@ -86,7 +92,9 @@ def put_garbage_off() -> None:
     objects of the process and free none of them, which took a fifth of the time to compile a large
     model.
     """
-    gc.disable()
+    if gc.isenabled():
+        AsBefore.is_put_off = True
+        gc.disable()
 
 
 MOST_SECONDS = 60.0

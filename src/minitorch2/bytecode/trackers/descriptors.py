@@ -71,6 +71,14 @@ def class_lookup(cls: type, name: str, after: type | None = None) -> tuple[type,
     return cls, MISSING
 
 
+def shared_attribute(cls: type, name: str) -> Any:
+    """Return the attribute that instances get from their class; MISSING if there is none.
+
+    Attributes of the metaclass, such as ``__call__`` and ``mro``, are the class's alone.
+    """
+    return MISSING if class_lookup(cls, name)[1] is MISSING else getattr(cls, name)
+
+
 def class_attribute(
     evaluator: Evaluator, cls: type, name: str, after: type | None = None
 ) -> tuple[type, Any]:

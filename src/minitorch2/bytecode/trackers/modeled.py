@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any, Final
 
 from minitorch2.bytecode.trackers.base import Arguments, Keywords, VariableTracker, unsupported
+from minitorch2.bytecode.trackers.descriptors import MISSING, shared_attribute
 from minitorch2.bytecode.trackers.get_attr import GetAttrVariable
 from minitorch2.bytecode.trackers.interfaces import Evaluator
 from minitorch2.bytecode.trackers.observed import raise_observed
@@ -40,12 +41,13 @@ class ModeledVariable(VariableTracker):
         if name == "__class__":
             cls = self.python_type()
             return evaluator.capture.wrap(cls, evaluator.capture.reference(cls))
-        if callable(getattr(self.python_type(), name, None)):
+        found = shared_attribute(self.python_type(), name)
+        if callable(found):
             return GetAttrVariable(self, name)
         if name == "__doc__":
             return literal(self.python_type().__doc__)
         message = f"{self.python_type().__name__!r} object has no attribute {name!r}"
-        if hasattr(self.python_type(), name):
+        if found is not MISSING:
             unsupported("attribute", f"attribute {name!r} of a {self.python_type().__name__}")
         return raise_observed(AttributeError, message)
 

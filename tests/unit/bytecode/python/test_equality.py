@@ -189,3 +189,16 @@ def test_a_view_of_a_dict_has_no_attributes():
 
     with pytest.raises(AttributeError, match="'dict_items' object has no attribute 'new'"):
         minitorch2.compile(program, fullgraph=True)(torch.ones(1), {1: 2}.items())
+
+
+@pytest.mark.parametrize("value", [torch.ones(1), [], (), {}, "a", numpy.arange(2), {1: 2}.keys()])
+@pytest.mark.parametrize("name", ["__call__", "mro", "__subclasses__", "__len__", "__hash__"])
+def test_an_instance_lacks_the_attributes_of_the_metaclass(value, name):
+    """``hasattr(tensor, "__call__")`` was true."""
+
+    def program(x, value):
+        return x + 1, hasattr(value, name)
+
+    x = torch.ones(1)
+    compiled = minitorch2.compile(program, backend="eager")
+    assert compiled(x, value)[1] is program(x, value)[1]

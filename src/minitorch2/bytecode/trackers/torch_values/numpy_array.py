@@ -21,6 +21,7 @@ from minitorch2.bytecode.polyfills import numpy_bodies
 from minitorch2.bytecode.polyfills.numpy_bodies import creation
 from minitorch2.bytecode.polyfills.numpy_bodies.dtypes import DTYPES, NUMPY_DTYPES
 from minitorch2.bytecode.trackers.base import Arguments, Keywords, VariableTracker, unsupported
+from minitorch2.bytecode.trackers.descriptors import MISSING, shared_attribute
 from minitorch2.bytecode.trackers.get_attr import GetAttrVariable
 from minitorch2.bytecode.trackers.interfaces import Capture, Evaluator, Residual
 from minitorch2.bytecode.trackers.observed import raise_observed
@@ -161,9 +162,10 @@ class ArrayVariable(VariableTracker):
         if name == "__class__":
             cls = self.python_type()
             return evaluator.capture.wrap(cls, evaluator.capture.reference(cls))
-        if callable(getattr(self.python_type(), name, None)):
+        found = shared_attribute(self.python_type(), name)
+        if callable(found):
             return GetAttrVariable(self, name)
-        if not hasattr(self.python_type(), name):
+        if found is MISSING:
             kind = "numpy.ndarray" if not self.is_scalar else f"numpy.{self.python_type().__name__}"
             raise_observed(AttributeError, f"'{kind}' object has no attribute '{name}'")
         return unsupported(CODE, f"attribute {name!r} of a NumPy array")

@@ -18,7 +18,14 @@ from minitorch2.bytecode.guards import id_match
 from minitorch2.bytecode.guards.sources import AttributeSource, ItemSource
 from minitorch2.bytecode.guards.tensor_class import replaced_names
 from minitorch2.bytecode.trackers.base import Arguments, Keywords, VariableTracker, unsupported
-from minitorch2.bytecode.trackers.descriptors import allocator, bind, class_lookup, guard_absent
+from minitorch2.bytecode.trackers.descriptors import (
+    MISSING,
+    allocator,
+    bind,
+    class_lookup,
+    guard_absent,
+    shared_attribute,
+)
 from minitorch2.bytecode.trackers.get_attr import GetAttrVariable
 from minitorch2.bytecode.trackers.interfaces import Evaluator, Residual
 from minitorch2.bytecode.trackers.observed import raise_as_observed, raise_observed
@@ -165,7 +172,8 @@ class TensorVariable(VariableTracker):
     def get_attribute(self, evaluator: Evaluator, name: str) -> VariableTracker:
         if (replaced := self._replaced(evaluator, name)) is not None:
             return replaced
-        if not callable(getattr(torch.Tensor, name, None)) and hasattr(torch.Tensor, name):
+        method = shared_attribute(torch.Tensor, name)
+        if not callable(method) and method is not MISSING:
             args = [self, ConstantVariable(name)]
             answer = overridden(evaluator, "call_function", getattr, args)
             if answer is not None:
@@ -174,7 +182,7 @@ class TensorVariable(VariableTracker):
             return self.size()
         if name == "requires_grad":
             return ConstantVariable(self.requires_grad)
-        if name in METADATA and hasattr(torch.Tensor, name):
+        if name in METADATA and method is not MISSING:
             return literal(getattr(self.fake, name))
         if name in TENSOR_ATTRIBUTES:
             data = self if name != "data" else self.without_gradient()
@@ -187,13 +195,13 @@ class TensorVariable(VariableTracker):
             return inherited_override(evaluator)
         if name == "__class__":
             return evaluator.capture.wrap(self.cls, evaluator.capture.reference(self.cls))
-        if callable(method := getattr(torch.Tensor, name, None)):
+        if callable(method):
             place = AttributeSource(evaluator.capture.reference(torch.Tensor), name)
             evaluator.capture.add_guard(id_match(place, method, evaluator.source_line()))
             return GetAttrVariable(self, name)
-        if not hasattr(torch.Tensor, name) and (own := self._own(evaluator, name)) is not None:
+        if method is MISSING and (own := self._own(evaluator, name)) is not None:
             return own
-        if not hasattr(torch.Tensor, name) and name not in self.own_attributes:
+        if method is MISSING and name not in self.own_attributes:
             if self.source is not None:
                 self.guards |= {guard_absent(evaluator, self.source, name)}
             raise_observed(AttributeError, f"'Tensor' object has no attribute {name!r}")
@@ -311,7 +319,7 @@ class TensorVariable(VariableTracker):
     ) -> VariableTracker:
         if (replaced := self._replaced(evaluator, name)) is not None:
             return replaced.call(evaluator, args, kwargs)
-        if hasattr(torch.Tensor, name):
+        if shared_attribute(torch.Tensor, name) is not MISSING:
             answer = overridden(evaluator, "call_method", name, [self, *args], kwargs)
             if answer is not None:
                 return answer
@@ -339,7 +347,7 @@ class TensorVariable(VariableTracker):
             unsupported("tensor-method", f"Tensor.{name} has effects that a graph does not express")
         if name.startswith("__"):
             return self._operator(evaluator, name, args)
-        if not hasattr(torch.Tensor, name):
+        if shared_attribute(torch.Tensor, name) is MISSING:
             raise_observed(AttributeError, f"'Tensor' object has no attribute {name!r}")
         capture = evaluator.capture
         return capture.call_in_graph(evaluator, "call_method", name, [self, *args], kwargs)
@@ -411,7 +419,7 @@ class TensorVariable(VariableTracker):
         if name.startswith("__i") and f"__{name[3:]}" in BINARY:
             function = getattr(operator, name.strip("_"))
             return call(evaluator, "call_function", function, [self, *args])
-        if not hasattr(torch.Tensor, name):
+        if shared_attribute(torch.Tensor, name) is MISSING:
             raise_observed(AttributeError, f"'Tensor' object has no attribute {name!r}")
         return in_python(evaluator, name, [self, *args])
 
