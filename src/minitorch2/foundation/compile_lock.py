@@ -53,11 +53,13 @@ class AsBefore(AbstractContextManager[object]):
     """
 
     is_put_off: ClassVar[bool] = False
-    """Whether the compiler has switched the collector off."""
+    """Whether the compiler has switched the collector off. Threads set this after they switch it
+    off, and clear it before they switch it on: so none finds it off and leaves it so."""
 
     def __init__(self, lock: threading.RLock = COMPILING) -> None:
         self.lock = lock
         self.before = _depth(lock)
+        self.collects = gc.isenabled()
 
     def __exit__(self, *_: object) -> None:
         """Take or release the lock until the count is the old one; collect what was put off."""
@@ -68,9 +70,9 @@ class AsBefore(AbstractContextManager[object]):
             self.lock._acquire_restore(held)  # type: ignore[attr-defined]
         if is_held():
             return
-        if AsBefore.is_put_off:
-            gc.enable()
+        if self.collects or AsBefore.is_put_off:
             AsBefore.is_put_off = False
+            gc.enable()
         gc.collect(0)
 
 
@@ -93,8 +95,8 @@ def put_garbage_off() -> None:
     model.
     """
     if gc.isenabled():
-        AsBefore.is_put_off = True
         gc.disable()
+        AsBefore.is_put_off = True
 
 
 MOST_SECONDS = 60.0
