@@ -118,7 +118,7 @@ __all__ = sorted({"__version__", *_PLACES, *_MODULES} - {"testing"})  # which ne
 
 
 def __getattr__(name: str) -> object:
-    if not gc.isenabled():  # an import asks for a name
+    if not gc.isenabled():  # an import, for which garbage is put off, asks for another name
         return _imported(name)
     with AsBefore(), AsBefore():
         put_garbage_off()  # what is imported stays alive
