@@ -28,12 +28,12 @@ LONGEST_TURN = 600
 def environment(report: Path) -> dict[str, str]:
     """Random examples, one thread, and a place for the report."""
     own = {"HYPOTHESIS_PROFILE": "net", "OMP_NUM_THREADS": "1", VARIABLE: str(report)}
-    paths = os.pathsep.join([str(ROOT / "src"), str(ROOT)])
-    return os.environ | own | {"PYTHONPATH": paths}
+    found = filter(None, [str(ROOT / "src"), str(ROOT), os.environ.get("PYTHONPATH")])
+    return os.environ | own | {"PYTHONPATH": os.pathsep.join(found)}
 
 
 def cast_once(net: Net, seed: int) -> Tally:
-    """One turn: what it has tried and caught."""
+    """One turn: what it has tried and caught. A turn that has tried nothing counts as crashed."""
     command = [sys.executable, "-m", *shlex.split(net.command.format(seed=seed))]
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.json"
@@ -45,8 +45,8 @@ def cast_once(net: Net, seed: int) -> Tally:
             text = (done.stdout + done.stderr)[-600:]
         except subprocess.TimeoutExpired:
             text = f"not done after {LONGEST_TURN} s"
-        if report.exists():
-            return Tally.read(report)
+        if report.exists() and (tally := Tally.read(report)).tried:
+            return tally
     return Tally(tried=1, crashed=1, failures=[f"crashed: {shlex.join(command)}: {text}"])
 
 

@@ -119,7 +119,8 @@ def test_long_sums_are_accurate():
     call = compile_graph(record(lambda x: (x.sum(1), (x * 1).t().sum(0)), x))
     exact = x.double().sum(1)
     for result in call([x]):
-        assert ((result.double() - exact) / exact).abs().max() < 2e-7
+        # Some hundred partial sums are added in order, each with half a unit of rounding.
+        assert ((result.double() - exact) / exact).abs().max() < 5e-7
 
 
 def test_a_masked_load_reads_nothing_outside(check):
