@@ -14,19 +14,25 @@ from collections import Counter
 from pathlib import Path
 
 SOURCE = Path(__file__).parents[1] / "src" / "minitorch2"
-BUDGET = 86_800  # lines of Python in src/, without the capture systems beside bytecode
-BESIDE = ("lazy", "script")
-"""Capture systems of other papers, which a reader of the PyTorch 2 paper does not need."""
+BUDGET = 86_800  # lines of Python in src/, without the rooms that stand beside the compiler
+BESIDE = ("lazy", "script", "codegen/halide", "explorer", "export", "course")
+"""Folders that a reader of the PyTorch 2 paper does not need: the capture systems of other papers,
+a third target, the tool that shows all stages, export, and the checks of the course's exercises."""
 
 
 def lines_by_floor() -> Counter[str]:
     """Return the number of lines of Python below each folder of `src/minitorch2`."""
     lines: Counter[str] = Counter()
     for path in SOURCE.rglob("*.py"):
-        parts = path.relative_to(SOURCE).parts
-        floor = parts[0] if len(parts) > 1 else "public modules"
-        lines[floor] += len(path.read_text().splitlines())
+        lines[floor_of(path.relative_to(SOURCE))] += len(path.read_text().splitlines())
     return lines
+
+
+def floor_of(path: Path) -> str:
+    """Return the floor that a file is counted for; `path` is relative to `src/minitorch2`."""
+    folders = [parent.as_posix() for parent in path.parents][-2::-1]
+    beside = next((folder for folder in folders if folder in BESIDE), None)
+    return beside or (folders[0] if folders else "public modules")
 
 
 def main() -> int:
@@ -35,7 +41,7 @@ def main() -> int:
     for floor, count in lines.most_common():
         print(f"{count:7,}  {floor}")
     total = lines.total() - sum(lines[floor] for floor in BESIDE)
-    print(f"{total:7,}  of {BUDGET:,}, without {' and '.join(BESIDE)}")
+    print(f"{total:7,}  of {BUDGET:,}, without {', '.join(BESIDE)}")
     return total > BUDGET
 
 
