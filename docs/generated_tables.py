@@ -1,6 +1,7 @@
 """Directives whose text comes from the code: the options, and the public interface.
 
 `{options}` is the table of `minitorch2.config`, `{guards}` that of the kinds of guards,
+`{artifacts}` that of what `MINITORCH2_LOGS` shows by name,
 `{primitives}` that of the elementwise operators of loops;
 `{members} module name ...` shows signatures and docstrings; `{grammar} module` shows the indented
 blocks of a module's docstring, where each IR of this project has its grammar. Docstrings are
@@ -17,7 +18,7 @@ from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
-from minitorch2 import config
+from minitorch2 import config, logs
 from minitorch2.bytecode import dispatch as dispatch  # loads the guards that trackers define
 from minitorch2.bytecode.dispatch.recompiles import REMEDIES
 from minitorch2.bytecode.guards import Guard
@@ -59,9 +60,15 @@ class GuardsTable(MarkdownDirective):
         yield "|---|---|---|---|"
         for guard in sorted(guard_classes(Guard), key=lambda guard: (guard.KIND, guard.__name__)):
             kind = shown_kind(guard)
-            meaning = (inspect.getdoc(guard) or "").splitlines()[0].partition(" (slides")[0]
+            meaning = first_sentence(inspect.getdoc(guard) or "").partition(" (slides")[0]
             remedy = REMEDIES.get(kind, REMEDIES["ID_MATCH"])
             yield f"| {kind} | `{guard.__name__}` | {meaning} | {remedy} |"
+
+
+def first_sentence(docstring: str) -> str:
+    """The first paragraph's first sentence, which may go over several lines."""
+    paragraph = " ".join(docstring.partition("\n\n")[0].split())
+    return re.split(r"(?<=\.) (?=[A-Z])", paragraph)[0]
 
 
 def guard_classes(cls: type[Guard]) -> Iterator[type[Guard]]:
@@ -76,6 +83,16 @@ def guard_classes(cls: type[Guard]) -> Iterator[type[Guard]]:
 def shown_kind(guard: type[Guard]) -> str:
     """The name of a class's kind; that of an `IdMatch` depends on the object."""
     return "ID_MATCH, FUNCTION_MATCH" if guard.KIND == Guard.KIND else guard.KIND
+
+
+class ArtifactsTable(MarkdownDirective):
+    """All artifacts that can be logged by name."""
+
+    def markdown(self) -> Iterator[str]:
+        yield "| name | shows |"
+        yield "|---|---|"
+        for artifact in logs.ARTIFACTS:
+            yield f"| `{artifact.name}` | {artifact.meaning} |"
 
 
 class PrimitivesTable(MarkdownDirective):
@@ -148,6 +165,7 @@ def docstring_lines(text: str) -> Iterator[str]:
 def setup(app: Sphinx) -> dict[str, bool]:
     app.add_directive("options", OptionsTable)
     app.add_directive("guards", GuardsTable)
+    app.add_directive("artifacts", ArtifactsTable)
     app.add_directive("primitives", PrimitivesTable)
     app.add_directive("members", Members)
     app.add_directive("grammar", Grammar)

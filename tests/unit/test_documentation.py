@@ -130,3 +130,37 @@ def test_features_name_tests_and_decisions_that_exist():
     assert len(titles) > 25
     for title in titles:
         assert f"**{title.strip()}" in decisions, title
+
+
+def test_figures_of_pages_are_those_of_the_stored_result():
+    """A table of the GPU chapter is rendered from a file in the repository, and the README agrees."""
+    from benchmarks import tables
+
+    page = (DOCS / "gpu" / "replay.md").read_text().splitlines()
+    rows = [*tables.calls(False), *tables.calls(True), *tables.first_calls(), *tables.phases()]
+    stale = [row for row in rows if row not in page]
+    assert not stale, "render the tables of docs/gpu/replay.md by `python -m benchmarks.tables`"
+    readme = " ".join((DOCS.parent / "README.md").read_text().split())
+    pairs = (tables.DEFAULT, tables.REPLAYED)
+    means = [f"{tables.ratio(pair, training):.2f}" for pair in pairs for training in (False, True)]
+    said = re.search(
+        r"take (\S+) of \S+ time in inference and (\S+) in training.*?sides (\S+) and (\S+)\.",
+        readme,
+    )
+    assert said is not None and [*said.groups()] == means
+
+
+def test_a_guard_that_is_described_on_two_lines_is_shown_whole():
+    pytest.importorskip("sphinx")
+    from docs.generated_tables import first_sentence
+
+    text = "A set, equal to another one, whose\nelements are floats (1.0). More of it.\n\nNothing else."
+    assert first_sentence(text) == "A set, equal to another one, whose elements are floats (1.0)."
+
+
+def test_artifacts_table_has_every_name_that_can_be_logged():
+    pytest.importorskip("sphinx")
+    from docs.generated_tables import ArtifactsTable
+    from minitorch2 import logs
+
+    assert len(list(ArtifactsTable.markdown(None))) == 2 + len(logs.ARTIFACTS)

@@ -30,7 +30,7 @@ from minitorch2.autograd.epilogue import (
 )
 from minitorch2.autograd.functionalize import Storage, TensorState, ViewStep
 from minitorch2.autograd.higher_order import run_higher_order
-from minitorch2.autograd.masks import keep_masks_as_bits
+from minitorch2.autograd.masks import keep_masks_as_bools
 from minitorch2.autograd.schemas import memory_root
 from minitorch2.autograd.trace import Decompositions, Tracer
 from minitorch2.autograd.tracing_state import tracing_state
@@ -184,7 +184,7 @@ class _ProgramTracer:
             tangents, gradients = self._backward(spent, differentiate)
         if tangents:
             self._keep_written_inputs()
-            keep_masks_as_bits(self.tracer.graph)
+            keep_masks_as_bools(self.tracer.graph)
         self.tracer.graph.output((*forward, *gradients))
         return TracedProgram(
             module=self._finished(),

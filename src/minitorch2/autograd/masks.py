@@ -1,8 +1,8 @@
-"""Random masks are kept as bits.
+"""Random masks are kept as bools.
 
 Law::
 
-    mask = bernoulli(x, p)    -->    bits = bernoulli(x, p) != 0; mask = bits.to(mask.dtype)
+    mask = bernoulli(x, p)    -->    bools = bernoulli(x, p) != 0; mask = bools.to(mask.dtype)
 
 The numbers of a mask are 0 and 1, so that backward, which must not draw them again, can read them
 from a byte an element instead of four. Both new operators are pointwise: where nothing is saved
@@ -24,18 +24,19 @@ aten = torch.ops.aten
 _BERNOULLI = (bernoulli, aten.bernoulli.p, aten.bernoulli.default)
 
 
-def keep_masks_as_bits(joint: Graph) -> None:
-    """Let all readers of a random mask read it from bits."""
+def keep_masks_as_bools(joint: Graph) -> None:
+    """Let all readers of a random mask read it from bools."""
     for node in list(joint.nodes):
         if node.op == "call_function" and node.target in _BERNOULLI:
-            _keep_as_bits(joint, node)
+            _keep_as_bools(joint, node)
 
 
-def _keep_as_bits(joint: Graph, mask: Node) -> None:
+def _keep_as_bools(joint: Graph, mask: Node) -> None:
     users = list(mask.users)
     with joint.inserting_before(mask.next):
-        bits = _call(joint, mask, aten.ne.Scalar, (mask, 0), {})
-        wide = _call(joint, mask, aten._to_copy.default, (bits,), {"dtype": mask.meta["val"].dtype})
+        bools = _call(joint, mask, aten.ne.Scalar, (mask, 0), {})
+        dtype = mask.meta["val"].dtype
+        wide = _call(joint, mask, aten._to_copy.default, (bools,), {"dtype": dtype})
     for user in users:
         user.replace_input(mask, wide)
 

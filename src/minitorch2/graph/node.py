@@ -11,9 +11,8 @@ Grammar of the graph IR (the six opcodes of FX)::
               |  name = output(args)                              args[0] is what the graph returns
     argument ::= node | scalar | expr | tuple | list | dict | slice of arguments
 
-``expr`` is a SymPy expression of size symbols; a symbol is bound by the placeholder whose size it
-is
-(``graph/symbols.py``). PyTorch's counterpart is ``torch.fx.Node``.
+``expr`` is a SymPy expression of size symbols (``graph/symbols/``). A symbol is bound by the
+placeholder whose size it is. PyTorch's counterpart is ``torch.fx.Node``.
 """
 
 from __future__ import annotations

@@ -143,7 +143,7 @@ _REASONS = (
     Reason(
         "no-meta-kernel",
         "an operator whose outcome's shape depends on data, or that has no rule for it",
-        "use an operator with a known shape, such as a mask instead of `nonzero`",
+        "give the operator a meta function (docs/howto/meta.md), or use one whose shape is known",
     ),
     Reason(
         "generator-argument",

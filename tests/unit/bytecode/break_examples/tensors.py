@@ -83,11 +83,13 @@ def method_with_effects(x):
 
 @breaks("tensor-layout", X.to_sparse())
 def sparse(x):
+    # Called with torch.ones(3).to_sparse().
     return x.sin()
 
 
 @whole("tensor-layout", X)
 def dense(x):
+    # Called with torch.ones(3).
     return x.sin()
 
 
@@ -99,6 +101,7 @@ class Watched(torch.Tensor):
 
 @breaks("tensor-subclass", X.as_subclass(Watched))
 def tensor_that_sees_operators(x):
+    # The class of x has a __torch_dispatch__.
     return x.sin()
 
 
@@ -110,6 +113,7 @@ class Labelled(torch.Tensor):
 
 @whole("tensor-subclass", X.as_subclass(Labelled))
 def tensor_that_sees_functions(x):
+    # The class of x has a __torch_function__, and no __torch_dispatch__.
     return x.sin()
 
 
