@@ -83,9 +83,9 @@ def main(arguments: list[str]) -> int:
         turns = partial(_cast_for, minutes=minutes, seed=options.seed)
         for net, tally in pool.map(turns, chosen):
             _print(net.name, tally)
+            print(*[f"\n{failure}\n" for failure in tally.failures], sep="", end="", flush=True)
             total.add(tally)
     _print("all", total)
-    print("\n\n".join(["", *total.failures]))
     return int(total.caught > 0)
 
 

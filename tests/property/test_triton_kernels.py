@@ -12,7 +12,7 @@ from minitorch2.codegen.triton import domain
 from minitorch2.codegen.triton.blocks import Blocks
 from minitorch2.loopir.interpret import interpret
 from minitorch2.testing.loop_bodies import LoopGraph, loop_graphs
-from tests.unit.codegen.triton.run_lowered import Kernels, to_device
+from tests.unit.codegen.triton.run_lowered import DEVICE, Kernels, to_device
 
 
 def compare(example: LoopGraph, *, exact: bool) -> None:
@@ -24,19 +24,24 @@ def compare(example: LoopGraph, *, exact: bool) -> None:
 
 
 @settings(max_examples=25)
-@given(loop_graphs(exact=True))
+@given(loop_graphs(exact=True, device=DEVICE))
 def test_kernels_give_the_bits_of_the_numpy_interpreter(example: LoopGraph) -> None:
     compare(example, exact=True)
 
 
 @settings(max_examples=25)
-@given(loop_graphs())
+@given(loop_graphs(device=DEVICE))
 def test_kernels_agree_with_the_numpy_interpreter(example: LoopGraph) -> None:
     compare(example, exact=False)
 
 
 @settings(max_examples=25)
-@given(loop_graphs(exact=True), st.sampled_from([1, 2, 4]), st.sampled_from([2, 4]), st.booleans())
+@given(
+    loop_graphs(exact=True, device=DEVICE),
+    st.sampled_from([1, 2, 4]),
+    st.sampled_from([2, 4]),
+    st.booleans(),
+)
 def test_loops_over_small_blocks_give_the_same_bits(
     example: LoopGraph, x: int, r: int, is_folded: bool
 ) -> None:

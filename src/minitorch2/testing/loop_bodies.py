@@ -65,13 +65,19 @@ class LoopGraph:
 
 @st.composite
 def loop_graphs(
-    draw: st.DrawFn, *, exact: bool = False, max_extent: int = 5, max_depth: int = 4
+    draw: st.DrawFn,
+    *,
+    exact: bool = False,
+    max_extent: int = 5,
+    max_depth: int = 4,
+    device: torch.device = CPU,
 ) -> LoopGraph:
     """Return graphs of random loop bodies. With `exact`, results are defined to the last bit.
 
-    Sums of floats are left out then too, since their order is free.
+    Sums of floats are left out then too, since their order is free. The graph's buffers lie on
+    `device`; the inputs lie on the CPU, for the interpreter, and have to be moved there.
     """
-    maker = _GraphMaker(draw, exact, max_extent, max_depth)
+    maker = _GraphMaker(draw, exact, max_extent, max_depth, device)
     inputs = [maker.input(i) for i in range(draw(st.integers(1, 3)))]
     for i in range(draw(st.integers(1, 3))):
         maker.computed(i)
@@ -120,14 +126,16 @@ def _converted(values: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
 class _GraphMaker:
     """The maker of a graph: each new body reads the buffers so far."""
 
-    def __init__(self, draw: st.DrawFn, exact: bool, max_extent: int, max_depth: int) -> None:
-        self.draw, self.exact = draw, exact
+    def __init__(
+        self, draw: st.DrawFn, exact: bool, max_extent: int, max_depth: int, device: torch.device
+    ) -> None:
+        self.draw, self.exact, self.device = draw, exact, device
         self.max_extent, self.max_depth = max_extent, max_depth
         self.buffers: list[Buffer] = []
 
     def input(self, number: int) -> torch.Tensor:
         value = self.draw(strided_tensors(self.max_extent))
-        layout = FixedLayout(CPU, value.dtype, tuple(value.shape), tuple(value.stride()))
+        layout = FixedLayout(self.device, value.dtype, tuple(value.shape), tuple(value.stride()))
         self.buffers.append(InputBuffer(f"arg{number}_1", layout))
         return value
 
@@ -136,7 +144,7 @@ class _GraphMaker:
         dtype = self.draw(st.sampled_from((FLOAT, INT, BOOL)))
         body = self.value(dtype, size, self.max_depth)
         loops = self.loops(dtype, size, body)
-        layout = FixedLayout(CPU, dtype, loops.ranges, contiguous_strides(loops.ranges))
+        layout = FixedLayout(self.device, dtype, loops.ranges, contiguous_strides(loops.ranges))
         self.buffers.append(ComputedBuffer(f"buf{number}", layout, loops))
 
     def size(self) -> tuple[int, ...]:
@@ -150,11 +158,12 @@ class _GraphMaker:
         kinds = [k for k in REDUCTIONS[dtype] if not (self.exact and dtype == FLOAT and k == "sum")]
         split = self.draw(st.integers(0, len(size)))
         if split == len(size) or not self.draw(st.booleans()):
-            return Pointwise(CPU, dtype, size, body)
+            return Pointwise(self.device, dtype, size, body)
         kind = self.draw(st.sampled_from(kinds))
         return Reduction(
-            CPU, dtype, size[:split], lambda i, r: body((*i, *r)), size[split:], kind, dtype
-        )
+            self.device, dtype, size[:split], lambda i, r: body((*i, *r)), size[split:], kind,
+            dtype,
+        )  # fmt: skip
 
     # -- values ---------------------------------------------------------------------------------
 

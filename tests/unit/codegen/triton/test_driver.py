@@ -19,6 +19,8 @@ _KIND = ctypes.CFUNCTYPE(
 BINARY = Binary(b"", "kernel", threads=128, shared=64)
 calls: list[tuple[Any, ...]] = []
 answers: list[int] = []
+ENGINES: list[object] = []
+"""Kept as long as the launchers, whose code they own."""
 
 
 @_KIND
@@ -34,10 +36,15 @@ class _Library:
 
 @pytest.fixture(autouse=True)
 def no_gpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The launcher's body, linked with the function above."""
+    """The launcher's body, linked with the function above in an engine of its own.
+
+    One engine answers a name with the first code that it was given, so the tests that come later
+    on a machine with a GPU would launch nothing.
+    """
     monkeypatch.setattr(driver, "cuda_driver", _Library)
-    load = machine_code.load
-    monkeypatch.setattr(machine_code, "load", lambda code, name: load(code, name))
+    engine = machine_code._engine.__wrapped__()
+    ENGINES.append(engine)
+    monkeypatch.setattr(machine_code, "_engine", lambda: engine)
     driver._body.cache_clear()
     calls.clear()
     answers.clear()

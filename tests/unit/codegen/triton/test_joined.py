@@ -18,7 +18,7 @@ from minitorch2.loopir.interpret import interpret
 from minitorch2.loopir.schedule import Capabilities
 from minitorch2.testing.loop_bodies import LoopGraph, loop_graphs
 from tests.unit.codegen.aten_graph import call_inputs, record
-from tests.unit.codegen.triton.run_lowered import joined_texts, to_device
+from tests.unit.codegen.triton.run_lowered import DEVICE, joined_texts, to_device
 
 
 def check(program: Callable[..., Any], *inputs: torch.Tensor, launches: int) -> str:
@@ -73,7 +73,7 @@ def test_what_cannot_share_a_launch_has_its_own() -> None:
 
 
 def test_sizes_that_are_not_known() -> None:
-    gm = record(scaled, *map(torch.randn, (5, 6)), dynamic=True)
+    gm = record(scaled, *(to_device(torch.randn(n)) for n in (5, 6)), dynamic=True)
     with stages.collect() as log:
         compile_graph(gm, target=TRITON)
     assert log.counts["launches"] == 2
@@ -105,7 +105,7 @@ UNFUSED = Capabilities(max_fusion_size=1, joins=8, recomputes_rows=True)
 
 
 @settings(max_examples=15)
-@given(loop_graphs(exact=True), st.booleans())
+@given(loop_graphs(exact=True, device=DEVICE), st.booleans())
 def test_random_loops_agree_with_the_numpy_interpreter(example: LoopGraph, fused: bool) -> None:
     expected = interpret(example.graph, example.inputs)
     capabilities = None if fused else UNFUSED
