@@ -99,7 +99,8 @@ def main() -> None:
     """Print all tables."""
     for table in (calls(False), calls(True), first_calls(), phases()):
         print(*table, "", sep="\n")
-    found = [each for pair in (DEFAULT, REPLAYED) for t in (False, True) for each in ratios(pair, t)]
+    pairs = (DEFAULT, REPLAYED)
+    found = [each for pair in pairs for t in (False, True) for each in ratios(pair, t)]
     print(f"largest ratio {max(found):.2f}")
 
 

@@ -133,7 +133,7 @@ def test_features_name_tests_and_decisions_that_exist():
 
 
 def test_figures_of_pages_are_those_of_the_stored_result():
-    """A table of the GPU chapter is rendered from a file in the repository, and the README agrees."""
+    """Tables of the GPU chapter are rendered from a stored file, and the README agrees."""
     from benchmarks import tables
 
     page = (DOCS / "gpu" / "replay.md").read_text().splitlines()
@@ -154,7 +154,7 @@ def test_a_guard_that_is_described_on_two_lines_is_shown_whole():
     pytest.importorskip("sphinx")
     from docs.generated_tables import first_sentence
 
-    text = "A set, equal to another one, whose\nelements are floats (1.0). More of it.\n\nNothing else."
+    text = "A set, equal to another one, whose\nelements are floats (1.0). More.\n\nNothing else."
     assert first_sentence(text) == "A set, equal to another one, whose elements are floats (1.0)."
 
 
