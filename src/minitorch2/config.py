@@ -30,6 +30,9 @@ from minitorch2.logs import ENVIRONMENT_VARIABLE as LOGS_VARIABLE
 from minitorch2.logs import OUT_VARIABLE, get_logger
 
 PREFIX = "MINITORCH2_"
+TRACE_VARIABLE = "MINITORCH2_TRACE"
+"""The variable that names the folder of a trace (`minitorch2.explorer`)."""
+_NO_OPTIONS = (LOGS_VARIABLE, OUT_VARIABLE, TRACE_VARIABLE)
 _LOGGER = get_logger(__name__)
 _WORDS = {
     "1": True, "true": True, "yes": True, "on": True,
@@ -271,12 +274,12 @@ def from_environment(environment: Mapping[str, str]) -> Config:
     """
     changes: dict[str, Value] = {}
     for variable, text in environment.items():
-        if not variable.startswith(PREFIX) or variable in (LOGS_VARIABLE, OUT_VARIABLE):
+        if not variable.startswith(PREFIX) or variable in _NO_OPTIONS:
             continue
         if variable in VARIABLES:
             changes[VARIABLES[variable]] = _parse(VARIABLES[variable], text)
         else:
-            near = _nearest(variable, [*VARIABLES, LOGS_VARIABLE, OUT_VARIABLE])
+            near = _nearest(variable, [*VARIABLES, *_NO_OPTIONS])
             caution(_LOGGER, f"the environment variable {variable} sets nothing{near}")
     return dataclasses.replace(Config(), **changes)  # type: ignore[arg-type]
 

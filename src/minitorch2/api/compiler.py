@@ -6,6 +6,7 @@ PyTorch 2 paper, section 3.1.
 from __future__ import annotations
 
 import functools
+import os
 import reprlib
 from collections.abc import Callable
 from types import FunctionType, MethodType
@@ -128,6 +129,11 @@ def compile(
         fail_on_recompile=fail_on_recompile,
         wait=wait,
     )
+    if os.environ.get(config.TRACE_VARIABLE):
+        # Deferred: it reads all floors, and most programs are not traced.
+        from minitorch2.explorer import trace
+
+        trace.begin()
     if chosen["disable"]:
         return (lambda given: given) if model is None else model
     with config.patch(**chosen):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 from types import FunctionType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -15,10 +15,13 @@ from minitorch2.api.compiler import BackendChoice, backend_of, compile_callable
 from minitorch2.bytecode.dispatch import Region, dispatcher_of
 from minitorch2.bytecode.dispatch.recompiles import Recompiles
 from minitorch2.bytecode.observe.costs import ExplainedRegion, Operators
-from minitorch2.bytecode.observe.explain import Explanation, explanation_of
+from minitorch2.bytecode.observe.explain import explanation_of
 from minitorch2.bytecode.observe.replay import load_call
 from minitorch2.bytecode.observe.shapes import ShapesReport, shapes_report
 from minitorch2.errors import ConfigError
+
+if TYPE_CHECKING:
+    from minitorch2.explorer.explored import ExploredCall
 
 
 def recompiles(compiled: Callable[..., Any]) -> Recompiles:
@@ -54,7 +57,7 @@ def _region_of(compiled: Callable[..., Any]) -> Region:
     return dispatcher.region
 
 
-def replay(folder: str | Path, *, backend: BackendChoice = "eager") -> Explanation:
+def replay(folder: str | Path, *, backend: BackendChoice = "eager") -> ExploredCall:
     """Capture again the call that `save_call` kept in a folder, and report the result.
 
     This runs the program in the folder: read programs of others before replaying them.
@@ -65,14 +68,22 @@ def replay(folder: str | Path, *, backend: BackendChoice = "eager") -> Explanati
 
 def explain(
     model: Callable[..., Any], *, backend: BackendChoice = None
-) -> Callable[..., Explanation]:
-    """``explain(model)(*args)``: compile anew for these arguments and report the result."""
+) -> Callable[..., ExploredCall]:
+    """``explain(model)(*args)``: compile anew for these arguments and report the result.
 
-    def explaining(*args: Any, **kwargs: Any) -> Explanation:
+    The call runs the program, with its effects; the result of the program is not returned.
+    ``to_html(path)`` of the report writes a page that shows every stage.
+    """
+
+    def explaining(*args: Any, **kwargs: Any) -> ExploredCall:
+        # Deferred: it reads all floors, which other reports need not.
+        from minitorch2.explorer import explored, recorder
+
         options, _ = options_of(None, {"wait": True})
         region = ExplainedRegion(backend_of(backend), options=options)
-        with stages.collect() as log, Operators(region):
+        log = recorder.Recorder()
+        with stages.collect_into((*stages.open_logs(), log)), Operators(region):
             compile_callable(model, region)(*args, **kwargs)
-        return explanation_of(region, log)
+        return explored.explored(explanation_of(region, log), log)
 
     return explaining

@@ -219,11 +219,11 @@ def _training(
     run_passes("post_grad", parts.backward)
     _record("forward graph", parts.forward)
     _record("backward graph", parts.backward)
-    if stages.wanted("cut.dot"):
-        stages.record("cut.dot", draw_cut(parts))
     function, repetition = FunctionPlan.of(program, parts, requiring), Repetition.of(program)
     forward = _compiled(forward_compiler, parts.forward)
     backward = LazilyCompiled(partial(compile_backward, backward_compiler, parts.backward))
+    if stages.wanted("cut.dot"):
+        stages.record("cut.dot", draw_cut(parts), subject=(parts, backward))
     plan = replace(plan, function=function, repetition=repetition)
     return CompiledProgram(plan, forward, backward)
 
@@ -236,7 +236,7 @@ def _record(name: str, module: GraphModule) -> None:
     if config.current().verify:
         verify(module)
     if stages.wanted(f"{name}.py"):
-        stages.record(f"{name}.py", module.code)
+        stages.record(f"{name}.py", module.code, subject=module)
 
 
 __all__ = ["Compiler", "Decompositions", "LazilyCompiled", "aot_autograd"]

@@ -64,7 +64,7 @@ class GraphCompiler:
             graphs = {inner: self._compile_inner(inner) for inner in called}
             lowered = lower_graph(gm, example_inputs)
             if stages.wanted("loopir.py"):
-                stages.record("loopir.py", lowered.print())
+                stages.record("loopir.py", lowered.print(), subject=lowered)
             compiled = self.compile(lowered, graphs)
         return replace(compiled, counts=log.counts)
 
@@ -89,12 +89,12 @@ class GraphCompiler:
             plan, lowered, capabilities, lambda k: target.on(device_of(k)).why_alone(k, buffers)
         )
         if stages.wanted("schedule.txt"):
-            stages.record("schedule.txt", describe(plan))
+            stages.record("schedule.txt", describe(plan), subject=(plan, capabilities))
         with stages.phase("codegen"):
             module = print_module(lowered, plan, target)
             module.graphs = graphs or {}
             text, main = module.text, module.main()
-        stages.record("wrapper.py", text, main)
+        stages.record("wrapper.py", text, main, subject=module)
         with stages.phase("load"):
             call = target.load(text + main, module.namespace, lowered)
         return CompiledGraph(call, _written(lowered, plan), module.program)

@@ -52,12 +52,16 @@ class WrapperModule:
     """The text of the module, and the objects that it names, as tensors of the graph.
 
     ``inputs`` are those of the graph; ``graphs`` the modules of graphs that the objects hold.
+    ``launches`` are by the name of a node of the schedule. ``nodes`` names, for each of the text's
+    last lines, the node that it belongs to, or "".
     """
 
     text: str
     namespace: dict[str, Any]
     inputs: Sequence[Any] = ()
     graphs: Mapping[GraphModule, Callable[[], str]] = field(default_factory=dict)
+    launches: Mapping[str, Launch] = field(default_factory=dict)
+    nodes: Sequence[str] = ()
 
     def main(self) -> str:
         """Return code that measures the module if it is run alone, with constants like these."""
@@ -107,6 +111,8 @@ class WrapperPrinter:
         self.names = Scope(words, self.inputs, self.buffers, {*self.namespace})
         self.extern = ExternPrinter(self.namespace, self.view, self.names, self.memory.reused)
         self.body: list[str] = []
+        self.node = ""
+        self.nodes: list[str] = []
         self.copies: dict[str, str] = {}
         self.held = dict(self.memory.held)
         self.returned = {view.name for view in self.memory.outputs}
@@ -115,6 +121,7 @@ class WrapperPrinter:
 
     def _add(self, *lines: str) -> None:
         self.body += [INDENT + line for line in lines]
+        self.nodes += [self.node] * len(lines)
 
     # -- memory ------------------------------------------------------------------------------------
 
@@ -190,17 +197,22 @@ class WrapperPrinter:
             self._add(f"stream = {_stream(self.memory.device)}")
         for position, node in enumerate(self.schedule.nodes):
             self._begin_arena(position)
+            self.node = node.name
             if isinstance(node, ExternKernelSchedulerNode):
                 self._call(node.kernel)
             elif not isinstance(node, NopKernelSchedulerNode):
                 self._launch(node)
             elif self._is_wanted(node.name, position):  # if not, the library may give None for it
                 self._bind(node.name, self.extern.output(node.buffer), node.buffer.kernel)
+            self.node = ""
             self._free(position)
             if position in self.memory.arena_ends:
                 self._add("del arena, base")
         self._add(f"return [{', '.join(map(self._output, self.lowered.outputs))}]")
-        return WrapperModule(self._assemble(), self.namespace, self.lowered.inputs)
+        text, inputs = self._assemble(), self.lowered.inputs
+        return WrapperModule(
+            text, self.namespace, inputs, launches=self.launches, nodes=tuple(self.nodes)
+        )
 
     def _is_wanted(self, name: str, position: int) -> bool:
         """Return whether anything reads a result of a library call."""

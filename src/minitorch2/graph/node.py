@@ -18,7 +18,7 @@ placeholder whose size it is. PyTorch's counterpart is ``torch.fx.Node``.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 if TYPE_CHECKING:
@@ -39,12 +39,17 @@ OPCODES: Final = (
 
 @dataclass(frozen=True, slots=True)
 class SourceLine:
-    """The line of the user's program that a node comes from."""
+    """The line of the user's program that a node comes from.
+
+    Attributes:
+        node: name of the captured node, where a log has asked for it (`minitorch2.explorer`).
+    """
 
     file: str
     line: int
     text: str
     function: str = ""
+    node: str = field(default="", compare=False, repr=False)
 
     def __str__(self) -> str:
         """Return the line, in characters that any file can hold: a file's name may have others."""

@@ -11,15 +11,19 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import perf_counter
+from typing import Any, TypeAlias
 
 from minitorch2 import logs
 from minitorch2.foundation.compile_lock import new_lock
+
+Watch: TypeAlias = Callable[[Any, Any], None]
+"""A function that is told of each instruction before it is evaluated: evaluator, instruction."""
 
 
 @dataclass(frozen=True)
@@ -49,9 +53,27 @@ class StageLog:
     seconds: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
     counts: Counter[str] = field(default_factory=Counter)
 
-    def add(self, stage: Stage) -> None:
-        """Take in one more stage."""
+    def takes(self, name: str) -> bool:
+        """Return whether the log wants the texts of stages of this name."""
+        del name
+        return self.keeps_texts
+
+    def add(self, stage: Stage, subject: object = None) -> None:
+        """Take in one more stage; `subject` is the object that its text describes, if given.
+
+        The object may change later: a log that reads it does so now.
+        """
+        del subject
         self.stages.append(stage)
+
+    def charge(self, name: str, seconds: float, start: float, elapsed: float) -> None:
+        """Charge seconds to a phase that began at `start` (`perf_counter`) and took `elapsed`."""
+        del start, elapsed
+        self.seconds[name] += seconds
+
+    def watch(self) -> Watch | None:
+        """Return the function to tell of each instruction that is evaluated, if there is one."""
+        return None
 
     def texts(self, name: str) -> list[str]:
         """Return the texts of all stages called `name`, oldest first."""
@@ -75,8 +97,9 @@ class WrittenLog(StageLog):
     directory: Path = Path()
     _number: int = 0
 
-    def add(self, stage: Stage) -> None:
+    def add(self, stage: Stage, subject: object = None) -> None:
         """Write one more file."""
+        del subject
         self._number += 1
         _write(stage, self._number, self.directory)
 
@@ -94,6 +117,7 @@ def _file_name(number: int, name: str) -> str:
 
 
 _OPEN_LOGS: ContextVar[tuple[StageLog, ...]] = ContextVar("open_logs", default=())
+_PROCESS_LOGS: list[StageLog] = []
 # Seconds that phases inside the one now open have used: they are charged to those, not to it.
 _INNER_SECONDS: ContextVar[float] = ContextVar("inner_seconds", default=0.0)
 
@@ -139,21 +163,41 @@ def open_logs() -> tuple[StageLog, ...]:
     return _OPEN_LOGS.get()
 
 
+def open_everywhere(log: StageLog) -> None:
+    """Report to a log, from now on, what any thread of the process compiles."""
+    _PROCESS_LOGS.append(log)
+
+
+def close_everywhere(log: StageLog) -> None:
+    """Report no more to a log that `open_everywhere` opened."""
+    _PROCESS_LOGS.remove(log)
+
+
+def _readers() -> tuple[StageLog, ...]:
+    return (*_PROCESS_LOGS, *_OPEN_LOGS.get()) if _PROCESS_LOGS else _OPEN_LOGS.get()
+
+
+def watches() -> tuple[Watch, ...]:
+    """Return the functions of open logs that are told of each instruction that is evaluated."""
+    return tuple(watch for log in _readers() if (watch := log.watch()) is not None)
+
+
 def wanted(name: str) -> bool:
     """Return whether anybody reads stages of this name: ask before printing a costly text."""
-    return any(log.keeps_texts for log in _OPEN_LOGS.get()) or logs.shows(name)
+    return any(log.takes(name) for log in _readers()) or logs.shows(name)
 
 
-def record(name: str, text: str, main: str = "") -> None:
+def record(name: str, text: str, main: str = "", *, subject: object = None) -> None:
     """Add one stage to the open logs, and show it if its artifact is wanted.
 
     Args:
         main: what makes the text a program, if there is one: it follows the text in files and in
             what is shown.
+        subject: the object that the text describes, for logs that want more than text.
     """
-    for log in _OPEN_LOGS.get():
-        if log.keeps_texts:
-            log.add(Stage(name, text, main))
+    for log in _readers():
+        if log.takes(name):
+            log.add(Stage(name, text, main), subject)
     logs.show(name, text + main)
 
 
@@ -163,7 +207,7 @@ _TOTALS_LOCK = new_lock()
 
 def count(name: str, number: int = 1) -> None:
     """Add `number` to the counter `name` of the open logs and of the process."""
-    for log in _OPEN_LOGS.get():
+    for log in _readers():
         log.counts[name] += number
     with _TOTALS_LOCK:
         _TOTALS[name] += number
@@ -192,7 +236,7 @@ def phase(name: str) -> Iterator[None]:
         yield
     finally:
         elapsed = perf_counter() - start
-        for log in _OPEN_LOGS.get():
-            log.seconds[name] += elapsed - _INNER_SECONDS.get()
+        for log in _readers():
+            log.charge(name, elapsed - _INNER_SECONDS.get(), start, elapsed)
         _INNER_SECONDS.reset(around)
         _INNER_SECONDS.set(_INNER_SECONDS.get() + elapsed)

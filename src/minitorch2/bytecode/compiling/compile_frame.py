@@ -183,7 +183,7 @@ def _compile_frame(frame: Frame, compiler: FrameCompiler) -> CompiledFrame:
         if compiler.guard_filter is not None:
             guards = select_guards(guards, compiler.guard_filter)
         compiled_guards = compile_guards(guards, canonical(frame.function), values)
-        stages.record("guards.py", compiled_guards.source)
+        stages.record("guards.py", compiled_guards.source, subject=compiled_guards)
     _LOGGER.debug("step 6 of 8: %d continuation functions", attempt.continuations)
     _LOGGER.debug("step 7 of 8: residual code of %s", name)
     code = residual.compile()

@@ -21,9 +21,9 @@ from minitorch2.graph.graph_module import GraphModule
 def report_frame(code: CodeType) -> None:
     """Report the frame that is about to be captured: the user's text and its bytecode."""
     if stages.wanted("source.py"):
-        stages.record("source.py", source_text(code))
+        stages.record("source.py", source_text(code), subject=code)
     if stages.wanted("bytecode_in.txt"):
-        stages.record("bytecode_in.txt", bytecode_text(code))
+        stages.record("bytecode_in.txt", bytecode_text(code), subject=code)
 
 
 def report_capture(module: GraphModule | None, graph_break: GraphBreak | None) -> None:
@@ -31,9 +31,9 @@ def report_capture(module: GraphModule | None, graph_break: GraphBreak | None) -
     if module is not None and stages.wanted("captured_graph"):
         stages.record("captured_graph", module.graph.tabular())
     if module is not None and stages.wanted("captured_graph.py"):
-        stages.record("captured_graph.py", module.code)
+        stages.record("captured_graph.py", module.code, subject=module)
     if graph_break is not None:
-        stages.record("graph_break", str(graph_break))
+        stages.record("graph_break", str(graph_break), subject=graph_break)
 
 
 def report_compiled(compiled: CompiledFrame) -> None:
@@ -41,7 +41,7 @@ def report_compiled(compiled: CompiledFrame) -> None:
     stages.count("frames")
     stages.count("graphs", compiled.graph is not None)
     stages.count("graph_breaks", compiled.graph_break is not None)
-    stages.record("residual.py", compiled.source)
+    stages.record("residual.py", compiled.source, subject=compiled)
     if stages.wanted("bytecode_out.txt"):
         stages.record("bytecode_out.txt", bytecode_text(compiled.residual))
 

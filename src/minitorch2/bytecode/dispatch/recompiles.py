@@ -146,7 +146,7 @@ class Misses:
             recompile = self._found[key] = self._recompile(failure, times)
         if recompile is not None:
             stages.count("recompiles")
-            stages.record("recompile", str(recompile))
+            stages.record("recompile", str(recompile), subject=recompile)
 
     def clear(self) -> None:
         """Forget all failures."""

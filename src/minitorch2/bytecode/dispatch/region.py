@@ -329,8 +329,9 @@ class Region:
         line = reason.user_line
         where = line if isinstance(line, SourceLine) else first_line(code)
         _LOGGER.info("%s runs in Python: %s", code.co_qualname, reason)
-        self.cache_of(code).as_is = GraphBreak.of(reason, where)
+        left = self.cache_of(code).as_is = GraphBreak.of(reason, where)
         stages.count("frames_as_is")
+        stages.record("as_is", f"{code.co_qualname}: {left}", subject=(code, left))
 
 
 def _stages_folder(parent: str) -> str:

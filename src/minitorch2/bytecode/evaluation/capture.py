@@ -16,7 +16,7 @@ from typing import Any
 import sympy
 import torch
 
-from minitorch2 import config
+from minitorch2 import config, stages
 from minitorch2.bytecode.building import build, from_graph
 from minitorch2.bytecode.building.tensors import wrap_varying_number
 from minitorch2.bytecode.frames.names import names_of
@@ -130,6 +130,7 @@ class FrameCapture:
         assigned_leaves: the fakes of leaves whose data was assigned.
         sees_death: whether a weak reference was made to an object that is new.
         asked_memory: the inputs whose addresses the program compares.
+        watches: the functions that are told of each instruction.
     """
 
     frame: Frame
@@ -164,6 +165,7 @@ class FrameCapture:
     assigned_leaves: list[FakeTensor] = field(default_factory=list)
     sees_death: bool = False
     asked_memory: dict[Source, torch.Tensor] = field(default_factory=dict)
+    watches: tuple[stages.Watch, ...] = field(default_factory=stages.watches)
     _fakes: FakeConverter = field(default_factory=FakeConverter)
     _by_source: dict[Source, VariableTracker] = field(default_factory=dict)
     _by_identity: dict[int, VariableTracker] = field(default_factory=dict)

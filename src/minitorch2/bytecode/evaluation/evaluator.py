@@ -120,6 +120,8 @@ class SymbolicEvaluator:
             self.line = instruction.line
             self.capture.lines.add((self.code.co_filename, self.line))
         self.capture.evaluator = self
+        for watch in self.capture.watches:
+            watch(self, instruction)
         try:
             self.execute(instruction)
         except ObservedError as error:

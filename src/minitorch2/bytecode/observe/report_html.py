@@ -1,4 +1,4 @@
-"""An explanation as HTML: a page that needs nothing else, or a part of a notebook."""
+"""An explanation as HTML: a part of a notebook. `minitorch2.explorer` writes pages."""
 
 from __future__ import annotations
 
@@ -11,32 +11,9 @@ from minitorch2.foundation.notebook import in_notebook, table
 if TYPE_CHECKING:
     from minitorch2.bytecode.observe.explain import Explanation
 
-STYLE = """
-body { font: 15px/1.5 system-ui, sans-serif; max-width: 70em; margin: 2em auto; padding: 0 1em; }
-table { border-collapse: collapse; } td, th { padding: .15em .8em; text-align: left; }
-th { border-bottom: 1px solid #999; } td { vertical-align: top; }
-pre, .listing { font: 13px/1.45 ui-monospace, monospace; } .listing td { white-space: pre; }
-.captured { background: #e6f4e6; } .break { background: #fff3c4; } .python { background: #fbe3e3; }
-.not-reached { color: #888; }
-@media (prefers-color-scheme: dark) {
-  body { background: #1b1b1b; color: #ddd; }
-  .captured { background: #173d1c; } .break { background: #4d4212; }
-  .python { background: #4c1d1d; }
-}
-"""
-
-
-def page(explanation: Explanation) -> str:
-    """Return the page: numbers, breaks by cost, the user's source, guards, graphs."""
-    body = "\n".join(_sections(explanation))
-    return (
-        "<!doctype html>\n<html lang=en><head><meta charset=utf-8><title>minitorch2.explain"
-        f"</title><style>{STYLE}</style></head>\n<body>\n{body}\n</body></html>\n"
-    )
-
 
 def part(explanation: Explanation) -> str:
-    """Return the same for a notebook: not a page of its own."""
+    """Return the explanation for a notebook: not a page of its own."""
     return in_notebook("\n".join(_sections(explanation)))
 
 

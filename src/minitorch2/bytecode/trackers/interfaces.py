@@ -177,6 +177,7 @@ class Capture(Protocol):
     assigned_leaves: list[FakeTensor]
     sees_death: bool
     asked_memory: dict[Source, torch.Tensor]
+    watches: tuple[Any, ...]
 
     @property
     def frame(self) -> Frame: ...

@@ -53,7 +53,7 @@ def report_call(kind: str, target: object, reason: str) -> None:
     stages.count(f"{kind}s")
     lines = [node.meta.get("source") for node in current_table().origins[-1:]]
     places = "".join(f" at {line.file}:{line.line}" for line in lines if line is not None)
-    stages.record(kind, f"{target}{places}: {reason}")
+    stages.record(kind, f"{target}{places}: {reason}", subject=(target, lines, reason))
     _LOGGER.info("%s%s runs as in eager PyTorch: %s", target, places, reason)
 
 

@@ -1,0 +1,13 @@
+"""The stages of compilations as typed records, and the pages that show them.
+
+It takes what the floors report to `stages`, with the objects that the reports are about, and gives
+a store of records, a page of HTML, and the trace of a job.
+
+Read `store` first: it holds the records, and opens with their grammar. `recorder` is a log that
+fills a store while something is compiled. It calls `capture`, `graphs`, `loops` and `fusion`, which
+turn reports into records; `steps` follows the symbolic evaluator. `page` writes a store as one
+file, with the style and the scripts in `assets`. `explored` adds the page to an explanation.
+
+`trace` writes what all processes of a job compile as lines of JSON. `job` reads these back, and
+`summary` tells what they say. The commands `explore` and `trace` are in `__main__`.
+"""

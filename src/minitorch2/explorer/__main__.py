@@ -1,0 +1,112 @@
+"""`python -m minitorch2 explore script.py` and `python -m minitorch2 trace folder`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import runpy
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from minitorch2 import stages
+from minitorch2.bytecode.dispatch.background import finish_compiling
+from minitorch2.errors import ConfigError
+from minitorch2.explorer.job import chrome_trace, read_job
+from minitorch2.explorer.page import page_of
+from minitorch2.explorer.recorder import Recorder
+from minitorch2.explorer.store import Store
+from minitorch2.explorer.summary import summary_data, summary_lines
+
+
+def explore(arguments: Sequence[str]) -> int:
+    """Run a script, and write the page of all that it compiles; return the script's exit status.
+
+    The page is written even if the script raises.
+    """
+    parser = argparse.ArgumentParser(
+        prog="python -m minitorch2 explore", description=explore.__doc__
+    )
+    parser.add_argument("-o", "--output", type=Path, default=Path("explorer.html"))
+    parser.add_argument("--json", action="store_true", help="write the records instead of the page")
+    parser.add_argument("script", type=Path)
+    parser.add_argument("arguments", nargs=argparse.REMAINDER, help="the script's own")
+    options = parser.parse_args(arguments)
+    if not options.script.is_file():
+        print(f"there is no script {options.script}", file=sys.stderr)
+        return 2
+    recorder = Recorder()
+    try:
+        with _everywhere(recorder):
+            status = _run(options.script, options.arguments)
+            finish_compiling()
+            recorder.compile_backward()
+    finally:
+        store = recorder.store
+        text = json.dumps(store.as_data()) if options.json else page_of(store, options.script.name)
+        options.output.write_text(text, encoding="utf-8")
+        print(f"{options.output}: {_counted(store)}")
+    return status
+
+
+@contextmanager
+def _everywhere(recorder: Recorder) -> Iterator[None]:
+    stages.open_everywhere(recorder)
+    try:
+        yield
+    finally:
+        stages.close_everywhere(recorder)
+
+
+def _run(script: Path, arguments: Sequence[str]) -> int:
+    """Run a script as Python would; return its exit status."""
+    argv, path = sys.argv, list(sys.path)
+    sys.argv, sys.path[0] = [str(script), *arguments], str(script.parent)
+    try:
+        runpy.run_path(str(script), run_name="__main__")
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else int(end.code is not None)
+    finally:
+        sys.argv, sys.path[:] = argv, path
+    return 0
+
+
+def _counted(store: Store) -> str:
+    compilations = list(store.compilations.values())
+    breaks = sum(len(each.breaks) for each in compilations)
+    found = {"compilation": len(compilations), "graph break": breaks}
+    texts = [f"{number} {name}{'s' * (number != 1)}" for name, number in found.items()]
+    return ", ".join([*texts, f"{len(store.as_is)} in Python"])
+
+
+def trace(arguments: Sequence[str]) -> int:
+    """Print the summary of a traced job; write its page and its Chrome trace into the folder."""
+    parser = argparse.ArgumentParser(prog="python -m minitorch2 trace", description=trace.__doc__)
+    parser.add_argument("folder", type=Path, help="that of MINITORCH2_TRACE")
+    parser.add_argument("-o", "--output", type=Path, help="another folder for what is written")
+    parser.add_argument("--json", action="store_true", help="print the summary as JSON")
+    options = parser.parse_args(arguments)
+    try:
+        job = read_job(options.folder)
+    except ConfigError as error:
+        print(error, file=sys.stderr)
+        return 1
+    output: Path = options.output or options.folder
+    output.mkdir(parents=True, exist_ok=True)
+    lines = list(summary_lines(job))
+    store = job.store()
+    store.report = lines
+    (output / "index.html").write_text(page_of(store, "minitorch2 trace"), encoding="utf-8")
+    (output / "chrome.json").write_text(json.dumps(chrome_trace(job)), encoding="utf-8")
+    print(json.dumps(summary_data(job), indent=1) if options.json else "\n".join(lines))
+    if not options.json:
+        print(
+            f"written: {os.path.join(output, 'index.html')}, {os.path.join(output, 'chrome.json')}"
+        )
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(explore(sys.argv[1:]))

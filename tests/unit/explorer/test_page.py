@@ -1,0 +1,154 @@
+"""The page: one file, in which nothing of the user's program becomes markup."""
+
+import json
+import re
+import shutil
+import subprocess
+from html.parser import HTMLParser
+
+import pytest
+import torch
+
+import minitorch2
+from minitorch2.explorer.page import ASSETS, SCRIPTS, page_of
+from minitorch2.explorer.store import Store
+
+NODE = shutil.which("node")
+BROWSER = shutil.which("chromium") or shutil.which("google-chrome")
+
+
+class Reader(HTMLParser):
+    """Elements of a page, and the text in each script."""
+
+    def __init__(self, page):
+        super().__init__()
+        self.tags, self.scripts, self.ids, self.links, self._open = [], [], [], [], []
+        self.feed(page)
+        self.close()
+        assert not self._open, f"not closed: {self._open}"
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        given = dict(attrs)
+        self.ids += [given["id"]] if "id" in given else []
+        self.links += [given[name] for name in ("src", "href") if name in given]
+        if tag not in ("meta", "input"):
+            self._open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self._open.pop() == tag
+
+    def handle_data(self, data):
+        if self._open and self._open[-1] == "script":
+            self.scripts.append(data)
+
+
+def hostile(x):
+    text = "</script><script>alert('<!--')</script>&amp;\u2028"
+    return x + len(text)
+
+
+@pytest.fixture(scope="module")
+def page() -> str:
+    return minitorch2.explain(hostile, backend="eager")(torch.ones(3)).to_html()
+
+
+def test_page_is_well_formed_and_needs_no_other_file(page):
+    found = Reader(page)
+    assert found.tags.count("script") == 2 and not found.links
+    assert len(found.ids) == len(set(found.ids))
+    assert not re.search(r"https?://(?!www\.w3\.org/2000/svg)", page)
+
+
+def test_hostile_text_stays_text(page):
+    assert page.count("</script>") == 2  # those of the page itself
+    data = json.loads(Reader(page).scripts[0])
+    texts = [
+        row[0] for each in data["compilations"] for pane in each["panes"] for row in pane["rows"]
+    ]
+    assert any("</script><script>alert('<!--')" in text for text in texts)
+
+
+def test_title_is_escaped():
+    page = page_of(Store(), "<lambda> & co")
+    assert "<title>&lt;lambda&gt; &amp; co</title>" in page
+
+
+def test_scripts_never_read_text_as_markup():
+    text = "".join((ASSETS / name).read_text() for name in SCRIPTS)
+    assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(", text)
+
+
+def test_page_is_written_where_asked(tmp_path):
+    explanation = minitorch2.explain(lambda x: x + 1, backend="eager")(torch.ones(2))
+    assert explanation.to_html(tmp_path / "page.html") == (tmp_path / "page.html").read_text()
+    assert explanation.store.report[0].startswith("graphs: 1")
+
+
+def test_scripts_refer_to_elements_that_are_there(page):
+    asked = set(re.findall(r'getElementById\("(\w+)"\)', page))
+    assert asked <= {*Reader(page).ids}
+
+
+# In JavaScript ------------------------------------------------------------------------------------
+
+
+def run_script(program, *scripts):
+    """Return what a program prints as JSON behind some of the page's scripts."""
+    text = "\n".join((ASSETS / name).read_text() for name in scripts)
+    done = subprocess.run([NODE, "-e", f"{text}\n{program}"], capture_output=True, text=True)
+    assert not done.returncode, done.stderr
+    return json.loads(done.stdout)
+
+
+@pytest.mark.skipif(NODE is None, reason="needs node")
+def test_related_rows_are_ancestors_descendants_and_details():
+    panes = [
+        {"kind": "source", "rows": [["a", "s0:1", [], ""], ["b", "s0:2", [], ""]]},
+        {"kind": "graph", "rows": [["n", "graph:n", ["s0:1"], ""], ["m", "graph:m", ["s0:2"], ""]]},
+        {"kind": "ir", "rows": [["def", "ir:0", ["graph:n"], ""], ["body", "", ["ir:0"], ""]]},
+        {"kind": "wrapper", "rows": [["call", "", ["ir:0"], ""], ["other", "", ["graph:m"], ""]]},
+    ]
+    program = f"""
+    const facts = provenance({json.dumps(panes)});
+    const texts = (id) => [...related(facts, id)].map((at) => facts.rows[at].text).sort();
+    console.log(JSON.stringify([texts(0), texts(6), texts(5), texts(1)]));
+    """
+    line, call, detail, other = run_script(program, "provenance.js")
+    assert line == ["a", "body", "call", "def", "n"]
+    assert call == ["a", "body", "call", "def", "n"]
+    assert detail == ["a", "body", "call", "def", "n"]
+    assert other == ["b", "m", "other"]
+
+
+@pytest.mark.skipif(NODE is None, reason="needs node")
+def test_layers_go_down_and_those_behind_the_cut_lie_below(first):
+    drawing = first.pane("joint").drawing
+    sides = [box.side for box in drawing.boxes]
+    program = f"""
+    const edges = {json.dumps(drawing.edges)}, sides = {json.dumps(sides)};
+    const {{ layer, first }} = layersOf(sides.map((_, i) => i), edges, sides);
+    console.log(JSON.stringify([[...layer.values()], first]));
+    """
+    layer, cut = run_script(program, "drawing.js")
+    assert all(layer[start] < layer[end] for start, end, _ in drawing.edges)
+    assert all((layer[box] >= cut) == bool(side) for box, side in enumerate(sides))
+
+
+@pytest.mark.skipif(BROWSER is None, reason="needs a browser")
+def test_browser_lights_what_comes_from_a_line(store, first, tmp_path):
+    """The column of kernels lights the lines of `sigmoid`, and no element is made out of sight."""
+    path = tmp_path / "page.html"
+    path.write_text(page_of(store))
+    command = [
+        BROWSER, "--headless=new", "--no-sandbox", "--disable-gpu", "--window-size=1400,900",
+        f"--user-data-dir={tmp_path / 'profile'}", "--dump-dom",
+        f"file://{path}#row=graph:sigmoid&theme=dark",
+    ]  # fmt: skip
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    found = re.findall(r'<div class="(row[^"]*)"[^>]*>([^<]*)', done.stdout)
+    lit = [text for classes, text in found if "lit" in classes.split()]
+    assert any("tmp2 = sigmoid(tmp1)" in text for text in lit)
+    assert any("return h * torch.sigmoid(h)" in text for text in lit)
+    assert not any("return h.mean()" in text for text in lit)
+    assert 'data-theme="dark"' in done.stdout and "Graph break at" in done.stdout

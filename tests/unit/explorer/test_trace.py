@@ -1,0 +1,188 @@
+"""The trace of a job: lines of JSON, read back, summed up and shown."""
+
+import json
+
+import pytest
+import torch
+
+import minitorch2
+from minitorch2 import config, stages
+from minitorch2.__main__ import main
+from minitorch2.errors import ConfigError
+from minitorch2.explorer import trace
+from minitorch2.explorer.job import chrome_trace, read_job
+from minitorch2.explorer.store import VERSION
+from minitorch2.explorer.summary import break_costs, summary_data, summary_lines
+
+
+def broken(x):
+    x = x + 1
+    if x.sum() > 0:
+        x = x * 2
+    return x.mean()
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """Trace what a test compiles into a folder."""
+    monkeypatch.setenv(config.TRACE_VARIABLE, str(tmp_path))
+    yield tmp_path
+    trace.end()
+
+
+def test_breaks_recompiles_and_phases_are_data(folder):
+    f = minitorch2.compile(broken, backend="eager", dynamic=False)
+    f(torch.ones(3))
+    f(torch.ones(4))
+    trace.end()
+    job = read_job(folder)
+    data = summary_data(job)
+    assert data["compilations"] == 4 and data["counts"]["graphs"] == 4
+    (cost,) = break_costs(job)
+    assert (cost.times, cost.found.code, cost.before, cost.behind) == (
+        2, "data-dependent-branch", 6, 4,
+    )  # fmt: skip
+    assert cost.seconds > 0
+    recompile = data["recompiles"][0]
+    assert (recompile["what"], recompile["expected"]) == ("sizes", "(3,)")
+    assert "4" in recompile["actual"] and recompile["line"].endswith(":21")
+    assert sum(data["seconds"].values()) == pytest.approx(
+        sum(p["seconds"] for p in job.processes[0].of("phase") if p["name"] == "other"), rel=0.05
+    )
+    text = "\n".join(summary_lines(job))
+    assert "2x " in text and "operators: 6 before, 4 behind" in text
+
+
+def test_lines_have_a_kind_and_the_first_a_version(folder):
+    minitorch2.compile(broken, backend="eager")(torch.ones(3))
+    trace.end()
+    (file,) = folder.glob("trace_*.jsonl")
+    lines = [json.loads(line) for line in file.read_text().splitlines()]
+    assert lines[0]["kind"] == "process" and lines[0]["version"] == VERSION
+    assert {line["kind"] for line in lines[1:]} == {"phase", "compilation", "counts"}
+    assert all("id" in line for line in lines[1:])
+
+
+def test_a_trace_keeps_caches_at_work(folder):
+    minitorch2.compile(broken, backend="eager")
+    assert not stages.wanted("loopir.py") and not stages.wanted("joint graph.py")
+    assert stages.wanted("captured_graph.py") and stages.watches() == ()
+
+
+def test_functions_that_run_in_python_and_fallbacks_are_told(folder):
+    def refuses(x):
+        exec("y = x")
+        return x + 1
+
+    minitorch2.compile(refuses, backend="eager")(torch.ones(2))
+    minitorch2.compile(lambda x: torch.linalg.eigvals(x), backend="numba")(torch.eye(3))
+    trace.end()
+    data = summary_data(read_job(folder))
+    assert any("eig" in line["operator"] for line in data["fallbacks"]) or data["as_is"]
+
+
+def test_a_backward_graph_joins_its_compilation(folder):
+    x = torch.ones(3, requires_grad=True)
+    minitorch2.compile(lambda x: x.sin().sum(), backend="numba")(x).backward()
+    trace.end()
+    (compilation,) = read_job(folder).store().compilations.values()
+    kinds = [pane.kind for pane in compilation.panes]
+    assert kinds.count("wrapper forward") == kinds.count("wrapper backward") == 1
+    assert compilation.function and compilation.seconds["lower"] > 0
+
+
+def test_a_line_cut_short_is_left_out_and_told(folder):
+    minitorch2.compile(broken, backend="eager")(torch.ones(3))
+    trace.end()
+    (file,) = folder.glob("trace_*.jsonl")
+    file.write_text(file.read_text()[:-20])
+    job = read_job(folder)
+    assert job.processes[0].damaged == 1
+    assert any("1 damaged lines" in line for line in summary_lines(job))
+
+
+def test_a_later_version_is_refused(tmp_path):
+    line = {"kind": "process", "version": VERSION + 1, "pid": 1}
+    (tmp_path / "trace_host_1.jsonl").write_text(json.dumps(line))
+    with pytest.raises(ConfigError, match=f"version {VERSION + 1}"):
+        read_job(tmp_path)
+
+
+def test_processes_and_ranks_are_told_apart(tmp_path):
+    compilation = {
+        "kind": "compilation", "id": "0/0", "function": "f", "place": "a.py:1", "panes": [],
+        "breaks": [], "continuations": [], "resumes": None, "operators": 1, "seconds": {},
+        "files": [],
+    }  # fmt: skip
+    for rank in (0, 1):
+        facts = {"kind": "process", "version": VERSION, "pid": 10 + rank, "rank": rank}
+        text = "\n".join(map(json.dumps, (facts, compilation)))
+        (tmp_path / f"trace_host_{rank}.jsonl").write_text(text)
+    assert [*read_job(tmp_path).store().compilations] == ["rank 0: 0/0", "rank 1: 0/0"]
+
+
+def test_chrome_trace_nests_phases(folder):
+    minitorch2.compile(broken, backend="eager")(torch.ones(3))
+    trace.end()
+    events = chrome_trace(read_job(folder))["traceEvents"]
+    whole = next(e for e in events if e["name"] == "compile")
+    inner = [e for e in events if e["name"] == "capture" and e["args"] == whole["args"] | e["args"]]
+    assert whole["ph"] == "X" and whole["dur"] > 0
+    assert whole["ts"] <= inner[0]["ts"]
+    assert inner[0]["ts"] + inner[0]["dur"] <= whole["ts"] + whole["dur"] + 1
+
+
+# Commands -----------------------------------------------------------------------------------------
+
+
+def test_trace_command_prints_and_writes(folder, capsys):
+    minitorch2.compile(broken, backend="eager")(torch.ones(3))
+    trace.end()
+    assert main(["trace", str(folder)]) == 0
+    assert "graph breaks: 1" in capsys.readouterr().out
+    assert "data-dependent-branch" in (folder / "index.html").read_text()
+    assert json.loads((folder / "chrome.json").read_text())["traceEvents"]
+    assert main(["trace", str(folder), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["compilations"] == 2
+
+
+def test_trace_command_without_a_trace(tmp_path, capsys):
+    assert main(["trace", str(tmp_path)]) == 1
+    assert "no trace in" in capsys.readouterr().err
+
+
+SCRIPT = """
+import sys
+import torch, minitorch2
+
+@minitorch2.compile(backend="eager")
+def f(x):
+    return x.sin() + 1
+
+f(torch.ones(3))
+if sys.argv[1:]:
+    raise ValueError(sys.argv[1])
+"""
+
+
+def test_explore_command_runs_a_script(tmp_path, capsys):
+    script, page = tmp_path / "script.py", tmp_path / "page.html"
+    script.write_text(SCRIPT)
+    assert main(["explore", "-o", str(page), str(script)]) == 0
+    assert "1 compilation, 0 graph breaks" in capsys.readouterr().out
+    assert "x.sin() + 1" in page.read_text()
+
+
+def test_explore_command_writes_the_page_of_a_script_that_fails(tmp_path):
+    script, page = tmp_path / "script.py", tmp_path / "page.json"
+    script.write_text(SCRIPT)
+    with pytest.raises(ValueError, match="wrong"):
+        main(["explore", "-o", str(page), "--json", str(script), "wrong"])
+    (compilation,) = json.loads(page.read_text())["compilations"]
+    assert compilation["function"] == "f"
+    assert stages.watches() == ()
+
+
+def test_explore_command_without_a_script(tmp_path, capsys):
+    assert main(["explore", str(tmp_path / "none.py")]) == 2
+    assert "there is no script" in capsys.readouterr().err
