@@ -1,6 +1,6 @@
 """The stages of compilations as typed records, and the pages that show them.
 
-It takes what the floors report to `stages`, with the objects that the reports are about, and gives
+It takes what the floors report to `stages`, with the objects that the reports are about. It gives
 a store of records, a page of HTML, and the trace of a job.
 
 Read `store` first: it holds the records, and opens with their grammar. `recorder` is a log that
