@@ -54,7 +54,7 @@ def show_captured(making: Making, text: str, module: GraphModule) -> None:
         return making.instruction(making.steps.made.get(node), node.meta.get("source"))
 
     making.compilation.operators = sum(n.op.startswith("call") for n in module.graph.nodes)
-    rows = node_rows("graph", text, module.graph, origins)
+    rows = node_rows(making, "graph", text, module.graph, origins)
     drawing = drawing_of("graph", module.graph)
     making.show(Pane("graph", "captured graph", tuple(rows), drawing))
 

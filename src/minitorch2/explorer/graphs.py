@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterator
 from minitorch2.autograd.partition import Partition
 from minitorch2.autograd.recompute import saved_bytes
 from minitorch2.autograd.runtime import LazilyCompiled
-from minitorch2.explorer.making import INPUT, JOINT, PART, Making
+from minitorch2.explorer.making import INPUT, JOINT, PART, Making, named_line
 from minitorch2.explorer.store import Box, Drawing, Pane, Row
 from minitorch2.graph.graph import Graph
 from minitorch2.graph.graph_module import GraphModule
@@ -19,7 +19,12 @@ Marks = dict[str, str]
 
 
 def node_rows(
-    kind: str, text: str, graph: Graph, origins: Origins, marks: Marks | None = None
+    making: Making,
+    kind: str,
+    text: str,
+    graph: Graph,
+    origins: Origins,
+    marks: Marks | None = None,
 ) -> Iterator[Row]:
     """Yield the lines of a printed graph; the printer writes one line a node, in their order.
 
@@ -39,7 +44,7 @@ def node_rows(
             yield Row(line, f"{kind}:{node.name}", origins(node), marks.get(node.name, ""))
             node = next(rest, None)
         else:
-            yield Row(line)
+            yield Row(line, "", named_line(making, line))
 
 
 def drawing_of(
@@ -96,7 +101,7 @@ def show_joint(making: Making, text: str, module: GraphModule) -> None:
         if number < len(inputs) and inputs[number] == f"graph:{node.name}":
             node.meta[INPUT] = inputs[number]
     making.joint = text, module
-    rows = node_rows("joint", text, module.graph, _captured_origins(making))
+    rows = node_rows(making, "joint", text, module.graph, _captured_origins(making))
     making.show(Pane("joint", "joint graph", tuple(rows), drawing_of("joint", module.graph)))
 
 
@@ -130,7 +135,7 @@ def show_part(making: Making, text: str, module: GraphModule, part: str, title: 
         given = node.meta.get(INPUT, "")
         return making.origins_of(node, f"joint:{node.meta.get(JOINT)}", given)
 
-    rows = node_rows(part, text, module.graph, origins)
+    rows = node_rows(making, part, text, module.graph, origins)
     making.show(Pane(part, title, tuple(rows), drawing_of(part, module.graph)))
 
 
@@ -148,7 +153,7 @@ def show_cut(making: Making, text: str, subject: tuple[Partition, LazilyCompiled
     marks |= dict.fromkeys(saved, "saved")
     total = sum(saved_bytes(node) for node in parts.saved_nodes)
     cut = f"{len(saved)} values saved, {total:,.0f} bytes; {len(again)} computed again"
-    rows = node_rows("joint", joint_text, module.graph, _captured_origins(making), marks)
+    rows = node_rows(making, "joint", joint_text, module.graph, _captured_origins(making), marks)
     drawing = drawing_of("joint", module.graph, marks, backward - forward, saved, cut)
     making.show(Pane("joint", f"joint graph: {cut}", tuple(rows), drawing))
     making.joint = None

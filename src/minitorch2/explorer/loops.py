@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from minitorch2.codegen.common import user_lines
 from minitorch2.codegen.wrapper import WrapperModule
 from minitorch2.explorer.fusion import fusion_of, members
-from minitorch2.explorer.making import PART, Making, plain_rows
+from minitorch2.explorer.making import PART, Making, named_line
 from minitorch2.explorer.store import Box, Drawing, Fusion, Pane, Row
 from minitorch2.loopir.buffers import Buffer, ComputedBuffer
 from minitorch2.loopir.lowered_graph import LoweredGraph
@@ -144,25 +144,34 @@ def _kernel_rows(
     hold until the next ones, or until the loop ends.
     """
     head, computed = f"kernels {making.part}:{number}", _computed(making, uses)
-    known: tuple[str, ...] = ()
-    comments: list[str] = []
-    depth = 0
-    for position, line in enumerate(text.strip("\n").split("\n")):
-        stripped = line.lstrip()
-        indent = len(line) - len(stripped)
-        if stripped.startswith("# File: "):
-            comments.append(stripped)
-            yield Row(line, "", (head,))
-            continue
-        if comments:
-            known, comments, depth = computed.get("\n".join(comments), ()), [], indent
-        known = known if indent >= depth else ()
-        if position == 0:
-            names = (f"fusion {making.part}:{name}" for name, _ in uses)
-            yield Row(line, head, making.origins(names, None), "head")
-        else:
-            yield Row(line, "", known or (head,))
+    names = (f"fusion {making.part}:{name}" for name, _ in uses)
+    lines = text.strip("\n").split("\n")
+    yield Row(lines[0], head, making.origins(names, None), "head")
+    for comments, body in commented(lines[1:]):
+        known = computed.get("\n".join(line.lstrip() for line in comments), (head,))
+        yield from (Row(line, "", known) for line in (*comments, *body))
     yield Row("")
+
+
+def commented(lines: list[str]) -> Iterator[tuple[list[str], list[str]]]:
+    """Yield comments that name lines of the user's, and the lines of code that they hold for.
+
+    They hold until the next comments, or until a line is indented less.
+    """
+    comments: list[str] = []
+    body: list[str] = []
+    for line in lines:
+        is_comment = line.lstrip().startswith("# File: ")
+        if body and (is_comment or (comments and indent(line) < indent(comments[0]))):
+            yield comments, body
+            comments, body = [], []
+        (comments if is_comment else body).append(line)
+    yield comments, body
+
+
+def indent(line: str) -> int:
+    """Return the number of spaces in front of a line."""
+    return len(line) - len(line.lstrip())
 
 
 def _computed(making: Making, uses: list[tuple[str, KernelNode]]) -> Mapping[str, tuple[str, ...]]:
@@ -184,4 +193,11 @@ def show_program(making: Making, text: str) -> None:
     has_forward = making.compilation.pane("wrapper forward") is not None
     part = "backward" if has_forward or not making.compilation.function else "forward"
     title = f"{part} program"
-    making.show(Pane(f"wrapper {part}", title, tuple(plain_rows(text))))
+    rows = tuple(_program_rows(making, text))
+    making.show(Pane(f"wrapper {part}", title, rows))
+
+
+def _program_rows(making: Making, text: str) -> Iterator[Row]:
+    for comments, body in commented(text.rstrip("\n").split("\n")):
+        keys = tuple(key for line in comments for key in named_line(making, line))
+        yield from (Row(line, "", keys) for line in (*comments, *body))

@@ -6,6 +6,7 @@ from. Then the row's origin is the user's line, which nodes keep.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from types import CodeType
@@ -83,6 +84,18 @@ class Making:
         source: SourceLine | None = node.meta.get("source")
         captured = () if source is None or not source.node else (f"graph:{source.node}",)
         return self.origins([key for key in keys if key in self._keys] or captured, source)
+
+
+_COMMENT = re.compile(r"# File: (.*):(\d+), code: ")
+
+
+def named_line(making: Making, text: str) -> tuple[str, ...]:
+    """Return the user's line that a comment of a generated text names, as origins.
+
+    `graph.node.SourceLine.comment` has written it.
+    """
+    found = _COMMENT.match(text.lstrip())
+    return () if found is None else (making.line_key(found[1], int(found[2])),)
 
 
 def plain_rows(text: str) -> Iterable[Row]:

@@ -91,6 +91,15 @@ def test_a_backward_graph_joins_its_compilation(folder):
     assert compilation.function and compilation.seconds["lower"] > 0
 
 
+def test_a_program_from_a_trace_names_the_lines_that_its_kernels_compute(folder):
+    minitorch2.compile(lambda x: x.sin().cos(), backend="numba")(torch.ones(3))
+    trace.end()
+    (compilation,) = read_job(folder).store().compilations.values()
+    (line,) = [row.key for row in compilation.pane("source").rows if "x.sin()" in row.text]
+    made = [row.text for row in compilation.pane("wrapper forward").rows if line in row.origins]
+    assert any("cos(" in text for text in made) and not any("def call" in text for text in made)
+
+
 def test_a_line_cut_short_is_left_out_and_told(folder):
     minitorch2.compile(broken, backend="eager")(torch.ones(3))
     trace.end()
