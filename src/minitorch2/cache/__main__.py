@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,7 +17,8 @@ def main(arguments: Sequence[str]) -> int:
     """Do one action and print its result; the status is 1 if a file is not a bundle."""
     parser = argparse.ArgumentParser(prog="python -m minitorch2 cache", description=__doc__)
     actions = parser.add_subparsers(dest="action", required=True)
-    actions.add_parser("info", help="where it is and what is in it")
+    info = actions.add_parser("info", help="where it is and what is in it")
+    info.add_argument("--json", action="store_true", help="print it as JSON")
     actions.add_parser("clear", help="remove everything")
     explain = actions.add_parser("explain", help="why entries had to be made")
     explain.add_argument("which", nargs="?", default="", help="start of a digest or of a name")
@@ -35,7 +37,7 @@ def main(arguments: Sequence[str]) -> int:
 
 def _lines(options: argparse.Namespace) -> list[str]:
     if options.action == "info":
-        return report.info()
+        return [json.dumps(report.info_data(), indent=1)] if options.json else report.info()
     if options.action == "clear":
         return [f"removed {storage.clear()} files"]
     if options.action == "explain":

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import Any
 
 from minitorch2 import config
 from minitorch2.cache import storage
@@ -72,8 +73,8 @@ def _differing(fields: Mapping[str, str], other: Found) -> tuple[str, ...]:
     return tuple(name for name in names if fields.get(name) != other.entry.fields.get(name))
 
 
-def info() -> list[str]:
-    """Return the folder, how much it holds of its limit, and how many entries of each layer."""
+def info_data() -> dict[str, Any]:
+    """Return the folder, its bytes and files by part, and its entries by layer, for JSON."""
     sizes = Counter[str]()
     counts = Counter[str]()
     for path in storage.files():
@@ -81,15 +82,29 @@ def info() -> list[str]:
             part = path.relative_to(storage.folder()).parts[0]
             sizes[part] += storage.on_disk(path.stat().st_size)
             counts[part] += 1
-    layers = Counter(found.entry.layer for found in entries())
-    limit = config.current().cache_megabytes
-    unsafe = why_unsafe(storage.folder())
+    return {
+        "folder": str(storage.folder()),
+        "unsafe": why_unsafe(storage.folder()),
+        "limit_megabytes": config.current().cache_megabytes,
+        "files": dict(counts),
+        "bytes": dict(sizes),
+        "entries": dict(Counter(found.entry.layer for found in entries())),
+    }
+
+
+def info() -> list[str]:
+    """Return the folder, how much it holds of its limit, and how many entries of each layer."""
+    data = info_data()
+    unsafe, sizes, limit = data["unsafe"], data["bytes"], data["limit_megabytes"]
+    files, layers = sorted(data["files"].items()), sorted(data["entries"].items())
     lines = [
-        f"folder    {storage.folder()}{f', not used: {unsafe}' if unsafe else ''}",
+        f"folder    {data['folder']}{f', not used: {unsafe}' if unsafe else ''}",
         f"holds     {sum(sizes.values()) / 2**20:.1f} MiB of {limit} MiB",
     ]
-    lines += [f"{name:9} {counts[name]} files, {sizes[name]} bytes" for name in sorted(counts)]
-    return lines + [f"  {layer:12} {count} entries" for layer, count in sorted(layers.items())]
+    lines += [
+        f"{name:9} {n} files, {sizes[name]} bytes" for name, n in sorted(data["files"].items())
+    ]
+    return lines + [f"  {layer:12} {n} entries" for layer, n in layers]
 
 
 def explanations(which: str = "", most: int = 20) -> list[str]:

@@ -1,11 +1,13 @@
 """`python -m minitorch2 doctor`: packages, backends, private things of others, and replacements."""
 
 import argparse
+import json
 import os
 import platform
 from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
+from typing import Any
 
 from minitorch2.native.table import TABLE
 
@@ -74,11 +76,25 @@ def _backends() -> list[str]:
     ]
 
 
+def as_data(works: bool) -> dict[str, Any]:
+    """Return the versions of packages, and what is private of others, as what JSON can hold."""
+    private = [(row, row.missing()) for row in TABLE] if installed("torch") else []
+    return {
+        "works": works,
+        "python": platform.python_version(),
+        "packages": {package: installed(package) for package in (*REQUIRED, *OPTIONAL)},
+        "private": [
+            {"of": row.of, "thing": row.thing, "needed": row.needed, "missing": cause}
+            for row, cause in private
+        ],
+    }
+
+
 def main(arguments: Sequence[str]) -> int:
     """Print the report; the status is 1 if something that is needed is missing."""
-    argparse.ArgumentParser(prog="python -m minitorch2 doctor", description=__doc__).parse_args(
-        arguments
-    )
+    parser = argparse.ArgumentParser(prog="python -m minitorch2 doctor", description=__doc__)
+    parser.add_argument("--json", action="store_true", help="print the findings as JSON")
+    as_json = parser.parse_args(arguments).json
     lines, works = findings()
-    print("\n".join(lines))
+    print(json.dumps(as_data(works), indent=1) if as_json else "\n".join(lines))
     return 0 if works else 1

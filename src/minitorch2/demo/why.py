@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import difflib
+import json
 import sys
 from collections.abc import Iterator, Sequence
 from textwrap import fill
@@ -38,8 +39,14 @@ def main(arguments: Sequence[str]) -> int:
     """Print the meaning of a code, or of all codes; the status is 1 for an unknown code."""
     parser = argparse.ArgumentParser(prog="python -m minitorch2 why", description=__doc__)
     parser.add_argument("code", nargs="?", help="the word in brackets; without it all are listed")
-    code = parser.parse_args(arguments).code
-    known = explained()
+    parser.add_argument("--json", action="store_true", help="print the table as JSON")
+    options = parser.parse_args(arguments)
+    code, known = options.code, explained()
+    if options.json and code in (None, *known):
+        chosen = known if code is None else {code: known[code]}
+        data = {each: {"meaning": m, "remedy": r} for each, (m, r) in sorted(chosen.items())}
+        print(json.dumps(data, indent=1))
+        return 0
     if code is None:
         width = max(map(len, known))
         print("\n".join(f"{each:{width}}  {known[each][0]}" for each in sorted(known)))

@@ -2,6 +2,7 @@
 
 import builtins
 import io
+import json
 import subprocess
 import sys
 
@@ -101,6 +102,19 @@ def test_doctor_finds_this_installation(capsys):
     text = capsys.readouterr().out
     for expected in ("torch", "numba", "backends:", "default here"):
         assert expected in text
+
+
+def test_commands_print_json(capsys):
+    def data(*arguments):
+        assert program.main([*arguments, "--json"]) == 0
+        return json.loads(capsys.readouterr().out)
+
+    assert data("doctor")["packages"]["torch"]
+    assert all(row["missing"] is None for row in data("doctor")["private"] if row["needed"])
+    assert {"folder", "entries", "bytes"} <= data("cache", "info").keys()
+    assert data("why", "data-dependent-branch")["data-dependent-branch"]["remedy"]
+    assert len(data("why")) > 50
+    assert program.main(["why", "nothing", "--json"]) == 1
 
 
 @pytest.mark.parametrize("needed", [False, True])
