@@ -5,7 +5,8 @@
 `{primitives}` that of the elementwise operators of loops;
 `{members} module name ...` shows signatures and docstrings; `{grammar} module` shows the indented
 blocks of a module's docstring, where each IR of this project has its grammar. Docstrings are
-Markdown already, but for their `Args:` sections.
+Markdown already, but for their `Args:` sections. `{explored} f(torch.ones(3))` shows its content, the
+text of `f`, and links to the explorer's page of this call, which the build makes.
 """
 
 import importlib
@@ -14,14 +15,17 @@ import re
 from collections.abc import Iterator
 from typing import Any, ClassVar
 
+import torch
 from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
+import minitorch2
 from minitorch2 import config, logs
 from minitorch2.bytecode import dispatch as dispatch  # loads the guards that trackers define
 from minitorch2.bytecode.dispatch.recompiles import REMEDIES
 from minitorch2.bytecode.guards import Guard
+from minitorch2.foundation.source_lines import keep_lines
 from minitorch2.loopir.ops import ELEMENTWISE
 
 SECTION = re.compile(r"^(Args|Attributes|Returns|Raises|Yields):$")
@@ -162,6 +166,32 @@ def docstring_lines(text: str) -> Iterator[str]:
             yield line
 
 
+class Explored(SphinxDirective):
+    """The text of a function, and a link to the page of all stages of a call of it."""
+
+    has_content = True
+    required_arguments = 1
+    final_argument_whitespace = True
+
+    def run(self) -> list[nodes.Node]:
+        call, text = self.arguments[0], "\n".join(self.content)
+        name = call.partition("(")[0]
+        code = compile(text, f"{name}.py", "exec")
+        keep_lines(code.co_filename, text, code)
+        names: dict[str, Any] = {"torch": torch}
+        exec(code, names)
+        explanation = eval(call, names | {name: minitorch2.explain(names[name])})
+        folder = self.env.app.outdir / "explored"
+        folder.mkdir(parents=True, exist_ok=True)
+        explanation.to_html(folder / f"{name}.html")
+        up = "../" * self.env.docname.count("/")
+        link = f'<p><a href="{up}explored/{name}.html">Explore {name}</a></p>'
+        return [
+            nodes.literal_block(text, text, language="python"),
+            nodes.raw("", link, format="html"),
+        ]
+
+
 def setup(app: Sphinx) -> dict[str, bool]:
     app.add_directive("options", OptionsTable)
     app.add_directive("guards", GuardsTable)
@@ -169,4 +199,5 @@ def setup(app: Sphinx) -> dict[str, bool]:
     app.add_directive("primitives", PrimitivesTable)
     app.add_directive("members", Members)
     app.add_directive("grammar", Grammar)
+    app.add_directive("explored", Explored)
     return {"parallel_read_safe": True}

@@ -101,9 +101,7 @@ def info() -> list[str]:
         f"folder    {data['folder']}{f', not used: {unsafe}' if unsafe else ''}",
         f"holds     {sum(sizes.values()) / 2**20:.1f} MiB of {limit} MiB",
     ]
-    lines += [
-        f"{name:9} {n} files, {sizes[name]} bytes" for name, n in sorted(data["files"].items())
-    ]
+    lines += [f"{name:9} {n} files, {sizes[name]} bytes" for name, n in files]
     return lines + [f"  {layer:12} {n} entries" for layer, n in layers]
 
 
