@@ -5,12 +5,13 @@
 `{primitives}` that of the elementwise operators of loops;
 `{members} module name ...` shows signatures and docstrings; `{grammar} module` shows the indented
 blocks of a module's docstring, where each IR of this project has its grammar. Docstrings are
-Markdown already, but for their `Args:` sections. `{explored} f(torch.ones(3))` shows its content, the
-text of `f`, and links to the explorer's page of this call, which the build makes.
+Markdown already, but for their `Args:` sections. `{explored} f(torch.ones(3))` shows its content,
+the text of `f`, and links to the explorer's page of this call, which the build makes.
 """
 
 import importlib
 import inspect
+import logging
 import re
 from collections.abc import Iterator
 from typing import Any, ClassVar
@@ -193,6 +194,7 @@ class Explored(SphinxDirective):
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
+    logging.getLogger("minitorch2").setLevel(logging.WARNING)  # `explored` compiles
     app.add_directive("options", OptionsTable)
     app.add_directive("guards", GuardsTable)
     app.add_directive("artifacts", ArtifactsTable)

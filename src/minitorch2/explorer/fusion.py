@@ -48,10 +48,10 @@ def _reasons(
     nodes: tuple[ScheduledNode, ...], log: list[FusionDecision]
 ) -> Iterator[tuple[int, int, str]]:
     tried = _tried(log)
-    for (i, first), (j, second) in combinations(enumerate(nodes), 2):
-        shared = {*first.members, *first.reads} & {*second.members, *second.reads}
-        if shared:
-            yield i, j, why_not(first, second, tried)
+    touched = [frozenset((*node.members, *node.reads)) for node in nodes]
+    for i, j in combinations(range(len(nodes)), 2):
+        if not touched[i].isdisjoint(touched[j]):
+            yield i, j, why_not(nodes[i], nodes[j], tried)
 
 
 Tried = list[tuple[frozenset[str], frozenset[str], str]]

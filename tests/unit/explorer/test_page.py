@@ -11,7 +11,7 @@ import torch
 
 import minitorch2
 from minitorch2.explorer.page import ASSETS, SCRIPTS, page_of
-from minitorch2.explorer.store import Store
+from minitorch2.explorer.store import Compilation, Pane, Row, Store
 
 NODE = shutil.which("node")
 BROWSER = shutil.which("chromium") or shutil.which("google-chrome")
@@ -135,20 +135,44 @@ def test_layers_go_down_and_those_behind_the_cut_lie_below(first):
     assert all((layer[box] >= cut) == bool(side) for box, side in enumerate(sides))
 
 
+def opened(page, folder, address=""):
+    """Return the elements that a browser has made of a page."""
+    path = folder / "page.html"
+    path.write_text(page)
+    command = [
+        BROWSER, "--headless=new", "--no-sandbox", "--disable-gpu", "--window-size=1400,900",
+        f"--user-data-dir={folder / 'profile'}", "--dump-dom", f"file://{path}#{address}",
+    ]  # fmt: skip
+    return subprocess.run(command, capture_output=True, text=True, timeout=120).stdout
+
+
+@pytest.mark.skipif(BROWSER is None, reason="needs a browser")
+def test_browser_opens_thirty_thousand_lines_and_makes_elements_for_those_in_sight(tmp_path):
+    """A BERT of twelve layers has as many."""
+    kinds = (
+        "source", "bytecode", "graph", "joint", "forward", "backward", "ir forward",
+        "fusion forward", "kernels forward", "wrapper forward",
+    )  # fmt: skip
+
+    def row(kind, i):
+        return Row(f"line {i}", f"{kind}:{i}", () if kind == "source" else (f"source:{i}",))
+
+    panes = [Pane(kind, kind, tuple(row(kind, i) for i in range(3000))) for kind in kinds]
+    store = Store({"0/0": Compilation("0/0", "f", "f.py:1", panes)})
+    made = opened(page_of(store), tmp_path, "row=source:2900")
+    assert made.count('role="option"') < 3000
+    assert made.count(">line 2900<") == len(kinds)  # the columns were scrolled there
+    milliseconds = int(re.search(r'data-milliseconds="(\d+)"', made)[1])
+    assert milliseconds < 10_000, "a fifth of that on a free machine"
+
+
 @pytest.mark.skipif(BROWSER is None, reason="needs a browser")
 def test_browser_lights_what_comes_from_a_line(store, first, tmp_path):
     """The column of kernels lights the lines of `sigmoid`, and no element is made out of sight."""
-    path = tmp_path / "page.html"
-    path.write_text(page_of(store))
-    command = [
-        BROWSER, "--headless=new", "--no-sandbox", "--disable-gpu", "--window-size=1400,900",
-        f"--user-data-dir={tmp_path / 'profile'}", "--dump-dom",
-        f"file://{path}#row=graph:sigmoid&theme=dark",
-    ]  # fmt: skip
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
-    found = re.findall(r'<div class="(row[^"]*)"[^>]*>([^<]*)', done.stdout)
+    made = opened(page_of(store), tmp_path, "row=graph:sigmoid&theme=dark")
+    found = re.findall(r'<div class="(row[^"]*)"[^>]*>([^<]*)', made)
     lit = [text for classes, text in found if "lit" in classes.split()]
     assert any("tmp2 = sigmoid(tmp1)" in text for text in lit)
     assert any("return h * torch.sigmoid(h)" in text for text in lit)
     assert not any("return h.mean()" in text for text in lit)
-    assert 'data-theme="dark"' in done.stdout and "Graph break at" in done.stdout
+    assert 'data-theme="dark"' in made and "Graph break at" in made
