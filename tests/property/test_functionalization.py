@@ -6,10 +6,11 @@ Inputs are tensors of their own, windows on larger memory, or views of each othe
 from collections.abc import Callable
 
 import torch
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from torch import Tensor
 
+import minitorch2
 from minitorch2.errors import UnsupportedError
 from tests.property.random_programs import ALONE, VIEWS, WINDOWS, RandomProgram, programs
 from tests.unit.autograd.programs import compiled, relations, same, written
@@ -53,6 +54,36 @@ def test_values_and_memory_are_eagers(
         same(a, b, 0.0)
     assert relations(ours, got) == relations(theirs, expected)
     assert written(ours) == written(theirs)
+
+
+def with_history(make: Callable[[], list[Tensor]]) -> tuple[list[Tensor], list[Tensor]]:
+    """Leaves, and the tensors that an operator has made of each: the same one twice stays so."""
+    tensors = make()
+    leaves = {id(t): t.clone().requires_grad_() for t in tensors}
+    made = {key: leaf * 2 for key, leaf in leaves.items()}
+    return [*leaves.values()], [made[id(t)] for t in tensors]
+
+
+def gradients(run: Callable[..., list[Tensor]], make: Callable[[], list[Tensor]]) -> list[Tensor]:
+    """Results, what the inputs have become, and the gradients of all of it."""
+    leaves, inputs = with_history(make)
+    values = [*run(*inputs), *inputs]
+    total = sum(v.sin().sum() for v in values if v.requires_grad)
+    found = torch.autograd.grad(total, leaves, allow_unused=True)  # type: ignore[arg-type]
+    return [*(v.detach() for v in values), *(torch.zeros(()) if g is None else g for g in found)]
+
+
+@given(programs(VIEWS, WINDOWS, ALONE, most_steps=8), st.sampled_from([own, windows, twice]))
+def test_writes_to_what_other_graphs_made_have_eagers_gradients(
+    program: RandomProgram, make: Callable[[], list[Tensor]]
+) -> None:
+    valid = program.valid_on(make())
+    try:
+        expected = gradients(valid, make)
+    except RuntimeError:  # a write that autograd refuses
+        assume(False)
+    found = gradients(minitorch2.compile(valid, backend="aot_eager"), make)
+    torch.testing.assert_close(found, expected)
 
 
 REFUSALS = (

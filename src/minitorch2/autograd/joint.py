@@ -43,10 +43,12 @@ from minitorch2.graph.graph_module import GraphModule
 from minitorch2.graph.higher_order import Block, HigherOrder
 from minitorch2.graph.history import (
     has_own_gradient,
+    is_from_outside,
     makes_history,
     spent_heads,
     tells_spent,
     with_data,
+    with_history,
 )
 from minitorch2.graph.interpreter import Interpreter
 from minitorch2.graph.node import Argument, Node
@@ -259,7 +261,7 @@ class _ProgramTracer:
             elif isinstance(leaf, FakeTensor):
                 leaf.requires_grad_(example.requires_grad and (differentiate or self.makes_history))
                 if leaf.requires_grad and not example.is_leaf:
-                    value = _AsNonLeaf.apply(leaf)  # type: ignore[no-untyped-call]
+                    value = with_history(leaf)
                 self.tracer.add_input(value, node.name, index)
             else:
                 self.tracer.graph.placeholder(node.name).meta["val"] = leaf
@@ -318,7 +320,7 @@ class _ProgramTracer:
         value, leaf = self.values[index], self.leaves[index]
         if value is leaf:
             return bool(value.grad_fn is not None)
-        return value.grad_fn is not None and value.grad_fn.name() != _AS_NON_LEAF
+        return value.grad_fn is not None and not is_from_outside(value)
 
     def _refuse_overlap(self, index: int) -> None:
         written = self.examples[index]
@@ -494,22 +496,6 @@ def _dense_like(head: FakeTensor) -> FakeTensor:
         torch.empty_strided(head.size(), head.stride(), dtype=head.dtype, device="meta"),
         head.fake_device,
     )
-
-
-class _AsNonLeaf(torch.autograd.Function):
-    """The identity, which gives a leaf a history: it may be written to like the caller's tensor."""
-
-    @staticmethod
-    def forward(ctx: Any, leaf: FakeTensor) -> FakeTensor:
-        ctx.set_materialize_grads(False)
-        return fake_like(leaf)
-
-    @staticmethod
-    def backward(ctx: Any, gradient: torch.Tensor | None) -> torch.Tensor | None:
-        return gradient
-
-
-_AS_NON_LEAF = "_AsNonLeafBackward"
 
 
 class _SourceInterpreter(Interpreter):

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from minitorch2.errors import UnsupportedError
-from minitorch2.graph.fake_tensor import FakeTensor
+from minitorch2.graph.fake_tensor import FakeTensor, fake_like
 from minitorch2.graph.graph import Graph
 from minitorch2.native.torch_internals.gradients import write_grad_mode
 from minitorch2.native.torch_internals.pytree import tree_leaves
@@ -40,6 +40,31 @@ def with_data(tensor: torch.Tensor, data: torch.Tensor) -> torch.Tensor:
     with torch.enable_grad():
         result: torch.Tensor = _WithData.apply(tensor, data)  # type: ignore[no-untyped-call]
     return result
+
+
+class _MadeOutside(torch.autograd.Function):
+    """The identity, as the operator of the caller's that has made an input of a graph."""
+
+    @staticmethod
+    def forward(ctx: Any, leaf: FakeTensor) -> FakeTensor:
+        ctx.set_materialize_grads(False)
+        return fake_like(leaf)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: torch.Tensor | None) -> torch.Tensor | None:
+        return gradient
+
+
+def with_history(leaf: FakeTensor) -> FakeTensor:
+    """Return a fake of the same memory that is no leaf: a program may write to it."""
+    with torch.enable_grad():
+        fake: FakeTensor = _MadeOutside.apply(leaf)  # type: ignore[no-untyped-call]
+    return fake
+
+
+def is_from_outside(tensor: torch.Tensor) -> bool:
+    """Return whether `with_history` has made a fake, and nothing has written to it since."""
+    return tensor.grad_fn is not None and tensor.grad_fn.name() == "_MadeOutsideBackward"
 
 
 def mark_hooked(tensor: torch.Tensor) -> None:

@@ -57,6 +57,7 @@ from minitorch2.bytecode.trackers.torch_values.context import leave_contexts
 from minitorch2.bytecode.trackers.torch_values.hooks import (
     AskedLaterError,
     HistoryEscapesError,
+    HistoryWrittenError,
     HooksRunInsideError,
     asked_about,
     check_asked,
@@ -221,6 +222,8 @@ def capture_frame(frame: Frame, compiler: FrameCompiler) -> Attempt:
         return _capture_frame(frame, compiler)
     except HistoryEscapesError:
         return capture_frame(replace(frame, makes_leaves=False), compiler)
+    except HistoryWrittenError as written:
+        return capture_frame(replace(frame, writes_history=written.args[0]), compiler)
     except HooksRunInsideError as run:
         return capture_frame(replace(frame, hooks=run.args[0]), compiler)
     except SelectionEscapesError:

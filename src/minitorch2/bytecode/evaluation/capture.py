@@ -66,7 +66,11 @@ from minitorch2.bytecode.trackers.references import References
 from minitorch2.bytecode.trackers.side_effects import SideEffects
 from minitorch2.bytecode.trackers.torch_values.context import under_default_dtype
 from minitorch2.bytecode.trackers.torch_values.generator import drawn_from_generator
-from minitorch2.bytecode.trackers.torch_values.hooks import STEP, HookHandleVariable
+from minitorch2.bytecode.trackers.torch_values.hooks import (
+    STEP,
+    HistoryWrittenError,
+    HookHandleVariable,
+)
 from minitorch2.bytecode.trackers.torch_values.nn_module import ModuleVariable
 from minitorch2.bytecode.trackers.torch_values.overriding import (
     is_operator,
@@ -81,6 +85,7 @@ from minitorch2.errors import UnsupportedError
 from minitorch2.foundation.generated_code import DISPATCHER
 from minitorch2.graph.fake_tensor import DataDependentError, FakeConverter, FakeTensor, storage_key
 from minitorch2.graph.graph import Graph
+from minitorch2.graph.history import with_history
 from minitorch2.graph.node import Node, SourceLine, map_nodes, nodes_in
 from minitorch2.graph.runtime_checks import add_check
 from minitorch2.graph.scope import Scope
@@ -335,6 +340,10 @@ class FrameCapture:
         known = self._inputs_by_id.get(id(value))
         if known is not None:
             return known.tracker
+        is_made = fake is None and value.requires_grad and not value.is_leaf
+        if is_made and self.frame.writes_history:
+            self.wrap(value.is_leaf, AttributeSource(source, "is_leaf"))
+            fake = with_history(self.fake_of(value, layout))
         with self.root.inserting_before(self._successor(source)):
             node = self.root.placeholder(_input_name(source))
         node.meta["val"] = fake = self.fake_of(value, layout) if fake is None else fake
@@ -413,6 +422,8 @@ class FrameCapture:
         except UnsupportedError:
             raise
         except Exception as error:
+            if "leaf Variable" in str(error) and self._has_made_input(call):
+                raise HistoryWrittenError(True) from error
             cause = f"{describe_target(op, target)} failed: {type(error).__name__}: {error}"
             raise UnsupportedError(cause, code="operator-error") from error
         if call.writes_tensors:
@@ -458,6 +469,14 @@ class FrameCapture:
                 kind = type(wrappers[0] if wrappers else value).__name__
                 cause = f"a write to a {kind} that requires gradients"
                 raise UnsupportedError(cause, code="tensor-subclass")
+
+    def _has_made_input(self, call: FakeCall) -> bool:
+        """Return whether a call's operand is a leaf here alone: a graph outside has made it."""
+        if self.frame.writes_history is not None:
+            return False
+        values = tree_leaves((call.args, call.kwargs))
+        fakes = [value for value in values if isinstance(value, FakeTensor)]
+        return any(not e.value.is_leaf for fake in fakes for e in self.inputs_in_memory_of(fake))
 
     def values_of(self, argument: Any) -> Any:
         """The fake values of nodes."""

@@ -67,6 +67,13 @@ class HistoryEscapesError(Exception):
     """A caller could ask for the gradient of a leaf that the graph holds, or see a hook's."""
 
 
+class HistoryWrittenError(Exception):
+    """The program writes to an input that requires grad and that another graph has made.
+
+    The argument says whether the graph may do so.
+    """
+
+
 class HooksRunInsideError(Exception):
     """A hook is not a graph, or changes a gradient; its argument says how to take hooks instead."""
 
