@@ -56,7 +56,7 @@ class _MadeOutside(torch.autograd.Function):
 
 
 def with_history(leaf: FakeTensor) -> FakeTensor:
-    """Return a fake of the same memory that is no leaf: a program may write to it."""
+    """Return a fake of the same memory that is not a leaf: a program may write to it."""
     with torch.enable_grad():
         fake: FakeTensor = _MadeOutside.apply(leaf)  # type: ignore[no-untyped-call]
     return fake
