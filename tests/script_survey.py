@@ -1,43 +1,48 @@
 """Counts the programs that compile as scripts and are right, and why others do not.
 
-A program is a function of torch.nn.functional, which only has to compile, a module of torch.nn or a
-model of timm. The script of a module must give eager's results, gradients and buffers, and an
-archive of it that torch.jit reads must give its results again. The script of a model, in evaluation
-mode, must give eager's results.
+A program is a function of torch.nn.functional, which only has to compile, a module of torch.nn, a
+model of timm, or a class of module of an installed package (`tests.script_sample`). The script of a
+module of torch.nn must give eager's results, gradients and buffers, and an archive of it that
+torch.jit reads must give its results again. The script of a model or of a class of a package, in
+evaluation mode, must give eager's results.
 
 python -m tests.script_survey                       functions and modules of torch.nn
 python -m tests.script_survey vision                the models of timm, if it is installed
 python -m tests.script_survey vision --stop 40      the first of them
+python -m tests.script_survey packages              classes drawn from the packages that there are
 python -m tests.script_survey modules LSTM GRU      the whole error of each program named
 
-Each program has a process of its own, and is refused after `LIMIT` seconds.
+Each program has a process of its own, and is refused after `LIMIT` seconds of computing.
 """
 
 import argparse
+import copy
 import inspect
 import io
 import multiprocessing
-import re
+import random
+import resource
+import signal
 import sys
 import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
-from importlib import import_module
+from importlib.util import find_spec
 from itertools import islice
 from time import perf_counter
-from types import ModuleType
 
 import torch
 import torch.nn.functional as functional
 
 from benchmarks.zoo.observe import difference, leaves, observe
 from benchmarks.zoo.programs import MODULE, Program, programs
-from minitorch2 import jit
+from minitorch2 import config, jit
 from minitorch2.script.archive.container import ArchiveError
 from minitorch2.script.frontend.compile import compile_function
 from minitorch2.script.syntax.errors import ScriptError
+from tests.script_sample import SOURCES, Source
 
 Check = Callable[[], None]
 
@@ -46,24 +51,10 @@ NO_PROGRAMS = {"boolean_dispatch", "handle_torch_function", "assert_int_or_pair"
 SEEDS = (1, 2, 1)
 """The first call is profiled, the second one runs the plan that was made of it."""
 
-SIDE, CHANNELS = 64, 3
-SMALL = (
-    "zepto",
-    "atto",
-    "femto",
-    "pico",
-    "nano",
-    "micro",
-    "xxs",
-    "xs",
-    "xxtiny",
-    "tiny",
-    "mini",
-    "small",
-)
-"""Words of models' names, the smallest first."""
+SAMPLE = 30
+"""Classes of each package."""
 LIMIT = 90
-"""Seconds of one program."""
+"""Seconds of computing for one program."""
 
 
 class WrongError(Exception):
@@ -98,34 +89,43 @@ def modules() -> Iterator[tuple[str, Check]]:
 
 def vision() -> Iterator[tuple[str, Check]]:
     """A small model of each architecture that timm has, with random weights."""
-    for part in ("_meta_registrations", "_autograd_registrations"):
-        # They need operators that may not load here, and that no classifier calls.
-        sys.modules.setdefault(f"torchvision.{part}", ModuleType(part))
-    timm = import_module("timm")
-    for family in timm.list_modules():
-        name = min(timm.list_models(module=family), key=size_of, default="")
-        if name:
-            yield name, partial(check_forward, vision_program(timm, name))
+    for source in SOURCES["timm"]():
+        inputs = source.inputs
+        program = Program(source.name, "inference", source.build, inputs)
+        yield source.name, partial(check_forward, program)
 
 
-def size_of(name: str) -> tuple[int, int, str]:
-    """Return a key that is smaller for the names of smaller models."""
-    words = re.split(r"[_\d]+", name)
-    place = next((k for k, small in enumerate(SMALL) if small in words), len(SMALL))
-    return place, len(name), name
+def packages() -> Iterator[tuple[str, Check]]:
+    """A sample of the classes of modules of each package, with the arguments that they get."""
+    for package, sources in SOURCES.items():
+        if find_spec(package) is None:
+            print(f"{package} is not installed", file=sys.stderr, flush=True)
+            continue
+        found: dict[str, Source] = {}
+        for source in sources():
+            with suppress(Exception):
+                found = dict.fromkeys(source.calls(), source) | found
+        drawn = random.Random(0).sample(sorted(found), min(SAMPLE, len(found)))
+        print(f"{package}: {len(drawn)} of {len(found)} classes", file=sys.stderr, flush=True)
+        for name in sorted(drawn):
+            yield name, partial(check_call, found[name], name)
 
 
-def vision_program(timm, name: str) -> Program:
-    def inputs(model):
-        """Return small images, or images of the size that the model was made for."""
-        for size in ((CHANNELS, SIDE, SIDE), model.pretrained_cfg["input_size"]):
-            images = torch.randn(2, *size)
-            with torch.no_grad(), suppress(Exception):
-                model(images)
-                return (images,), {}
-        raise WrongError("eager takes no images")
+def check_call(source: Source, name: str) -> None:
+    """Compare the script of a class of a package with eager, on the arguments that it gets.
 
-    return Program(name, "inference", lambda: timm.create_model(name, num_classes=7), inputs)
+    Raises:
+        ScriptError: the module cannot be scripted.
+        WrongError: something differs.
+    """
+    module, (args, kwargs) = source.calls()[name]
+    script = jit.script(module)
+    with torch.no_grad(), config.patch(backend="eager"):
+        expected = dict(leaves(seeded(module, *copy.deepcopy((args, kwargs))), "output"))
+        for _ in range(3):  # profiled, planned, and by the plan
+            got = dict(leaves(seeded(script, *copy.deepcopy((args, kwargs))), "output"))
+            if found := difference(got, expected):
+                raise WrongError(found)
 
 
 def check_forward(program: Program) -> None:
@@ -186,11 +186,14 @@ def seeded(call, args, kwargs):
     return call(*args, **kwargs)
 
 
-SUITES = {"functions": functions, "modules": modules, "vision": vision}
+SUITES = {
+    "functions": functions, "modules": modules, "vision": vision, "packages": packages,
+}  # fmt: skip
 
 
 def error_of(check: Check, shown: bool, sent) -> None:
     """Send the reason why a check fails, and nothing if it does not; show the error on demand."""
+    resource.setrlimit(resource.RLIMIT_CPU, (LIMIT, LIMIT))
     try:
         check()
         sent.send("")
@@ -211,9 +214,11 @@ def refusal(check: Check, shown: bool) -> str:
     process.start()
     sent.close()
     try:
-        return received.recv() if received.poll(LIMIT) else f"more than {LIMIT} seconds"
+        return received.recv()
     except EOFError:
-        return "the process ended"
+        process.join()
+        is_late = process.exitcode in (-signal.SIGXCPU, -signal.SIGKILL)
+        return f"more than {LIMIT} seconds" if is_late else "the process ended"
     finally:
         process.kill()
         process.join()

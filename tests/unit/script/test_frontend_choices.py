@@ -197,3 +197,94 @@ def test_python_functions_take_keywords_and_give_what_they_declare():
 
     with pytest.raises(TypeError, match="says that it gives int, and gives Tensor"):
         jit.script(calls_liar)(x)
+
+
+def may_be_set_in_loop(x: Tensor, n: int):
+    first, again = True, False
+    for i in range(n):
+        if first:
+            x = x + 10
+        if i == 1:
+            again = True
+            continue
+        first = False
+    if again:
+        x = x * 2
+    if not first:
+        x = x - 1
+    return x
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 3])
+def test_a_known_bool_is_forgotten_where_a_loop_may_set_it(n):
+    agrees(may_be_set_in_loop, (torch.ones(2), n))
+
+
+def waits_while_known(x: Tensor):
+    goes_on = True
+    while goes_on:
+        x = x * 2
+        goes_on = bool(x.sum() < 50)
+    return x
+
+
+def test_the_condition_of_a_loop_is_not_known_from_before_it():
+    agrees(waits_while_known, (torch.ones(2),))
+
+
+def joins_and_deletes(x: Tensor, choice: bool):
+    flag = False
+    if choice:
+        flag = True
+    if flag:
+        x = x + 1
+    del flag
+    flag = choice
+    if flag:
+        x = x * 3
+    return x
+
+
+@pytest.mark.parametrize("choice", [False, True])
+def test_a_known_bool_is_forgotten_where_branches_join(choice):
+    agrees(joins_and_deletes, (torch.ones(2), choice))
+
+
+def is_distributed():
+    return torch.distributed.is_initialized()
+
+
+def never_synchronizes(x: Tensor, training: bool):
+    synchronizes = training and is_distributed()
+    if synchronizes:
+        world = torch.distributed.get_world_size(torch.distributed.group.WORLD)
+        return x / world
+    return x * 2
+
+
+def test_a_function_that_gives_one_bool_decides_a_branch():
+    script = agrees(never_synchronizes, (torch.ones(2), True))
+    assert "prim::If" not in str(script.graph)
+
+
+def test_synchronized_normalization_is_scripted_without_a_process_group():
+    model = torch.nn.SyncBatchNorm(3)
+    script, x = jit.script(model), torch.randn(4, 3, 5)
+    torch.testing.assert_close(script.eval()(x), model.eval()(x))
+
+
+def pools(x: Tensor):
+    return torch.nn.functional.max_pool2d(x, kernel_size=3, stride=2)
+
+
+def test_the_default_of_a_list_of_fixed_length_is_broadcast():
+    agrees(pools, (torch.randn(1, 2, 9, 9),))
+
+
+def sums_with_start(x: list[list[int]], y: list[int], z: Tensor):
+    lists = sum(x, []) + sum([[1], y], [0])  # noqa: RUF017
+    return lists, sum((1, 2), 10), sum(y, 7), sum((z, z * 2), 1)
+
+
+def test_a_sum_begins_with_its_start():
+    agrees(sums_with_start, ([[1], [], [2, 3]], [4, 5], torch.ones(2)))

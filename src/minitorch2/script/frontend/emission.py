@@ -234,9 +234,9 @@ class Emission:
         return node
 
     @contextmanager
-    def inside(self, block: Block) -> Iterator[Frame[SugaredValue]]:
-        """Emit into a block, with a frame of names of its own."""
-        frame: Frame[SugaredValue] = Frame()
+    def inside(self, block: Block, *, repeats: bool = False) -> Iterator[Frame[SugaredValue]]:
+        """Emit into a block, which a loop may repeat, with a frame of names of its own."""
+        frame: Frame[SugaredValue] = Frame(repeats=repeats)
         self.environment.frames.append(frame)
         try:
             with self.graph.inserting_at_end(block):
@@ -247,13 +247,18 @@ class Emission:
     # -- names --------------------------------------------------------------------------------
 
     def store(
-        self, name: str, value: Value, where: SourceRange, declared: Type | None = None
+        self,
+        name: str,
+        value: Value,
+        where: SourceRange,
+        declared: Type | None = None,
+        known: bool | None = None,
     ) -> None:
-        """Give a name a value in the graph."""
+        """Give a name a value in the graph, which may be a known bool."""
         old = self.environment.variable(name)
         declared = declared or (old.declared if old else None)
         self.node("prim::Store", (value,), (), where, name=name)
-        self.environment.set_variable(name, Variable(value.type, where, declared))
+        self.environment.set_variable(name, Variable(value.type, where, declared, known))
 
     def load(self, name: str, variable: Variable, where: SourceRange) -> Value:
         """Return the value that a name has here."""

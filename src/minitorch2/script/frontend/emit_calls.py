@@ -26,6 +26,7 @@ from minitorch2.script.ir.types import (
     FutureType,
     ListType,
     OptionalType,
+    TensorType,
     TupleType,
     Type,
 )
@@ -132,40 +133,74 @@ def emit_pow(emission: Emission, arguments: Arguments, where: SourceRange) -> Su
 
 @form(sum)
 def emit_sum(emission: Emission, arguments: Arguments, where: SourceRange) -> SugaredValue:
-    """Emit ``sum`` of a list, or of a known number of elements."""
-    items = elements_of(emission, arguments.positional[0], where)
-    if items is None:
+    """Emit ``sum`` of a list of numbers, or as `_folded` does."""
+    given, start = _given_and_start(arguments, "sum", where)
+    if start is None and elements_of(emission, given, where) is None:
         return OperatorValue("aten::sum").call(emission, arguments, where)
-    total = emission.constant(0, where)
-    for item in items:
-        total = emission.emit("aten::add", (item.as_value(emission, where), total), where)
-    return sugar(total)
+    return _folded(emission, "aten::add", given, start or ConstantValue(0), where)
 
 
 @form(math.prod)
 def emit_prod(emission: Emission, arguments: Arguments, where: SourceRange) -> SugaredValue:
-    """Emit ``math.prod`` of a known number of elements, or as a loop over a list."""
-    (given,) = arguments.positional
-    start = arguments.keywords.get("start", ConstantValue(1)).as_value(emission, where)
+    """Emit ``math.prod`` as `_folded` does."""
+    given, start = _given_and_start(arguments, "math.prod", where)
+    return _folded(emission, "aten::mul", given, start or ConstantValue(1), where)
+
+
+def _given_and_start(
+    arguments: Arguments, name: str, where: SourceRange
+) -> tuple[SugaredValue, SugaredValue | None]:
+    listed = [*arguments.positional, *filter(None, [arguments.keywords.get("start")])]
+    if len(listed) == 1:
+        return listed[0], None
+    given, start = only(Arguments(listed), 2, name, where)
+    return given, start
+
+
+def _folded(
+    emission: Emission, kind: str, given: SugaredValue, start: SugaredValue, where: SourceRange
+) -> SugaredValue:
+    """Combine a start with a known number of elements, or in a loop over a list."""
     items = elements_of(emission, given, where)
-    if items is not None:
-        for item in items:
-            start = emission.emit("aten::mul", (start, item.as_value(emission, where)), where)
-        return sugar(start)
-    iteration, name = given.iteration(emission, where), f"the product at {where.start}"
-    emission.store(name, start, where)
+    if items is None:
+        return _folded_in_loop(emission, kind, given, start, where)
+    result = start.as_value(emission, where)
+    for item in items:
+        value = item.as_value(emission, where)
+        result = _typed_start(emission, result, value.type, where)
+        swaps = isinstance(value.type, TensorType)  # a tensor comes first, whatever the other is
+        result = emission.emit(kind, (value, result) if swaps else (result, value), where)
+    return sugar(result)
+
+
+def _typed_start(emission: Emission, start: Value, wanted: Type, where: SourceRange) -> Value:
+    """Return a start that is an empty list as one of the elements' type."""
+    is_empty = start.node.kind == "prim::ListConstruct" and not start.node.inputs
+    if not is_empty or not isinstance(wanted, ListType):
+        return start
+    return list_of(emission, [], where, wanted.element)
+
+
+def _folded_in_loop(
+    emission: Emission, kind: str, given: SugaredValue, start: SugaredValue, where: SourceRange
+) -> SugaredValue:
+    listed, first = given.as_value(emission, where).type, start.as_value(emission, where)
+    if isinstance(listed, ListType):
+        first = _typed_start(emission, first, listed.element, where)
+    iteration, name = given.iteration(emission, where), f"the result at {where.start}"
+    emission.store(name, first, where)
     node = emission.loop_node(iteration.trips, where)
     with emission.inside(node.blocks[0]):
-        factor = iteration.element(node.blocks[0].inputs[0]).as_value(emission, where)
-        if factor.type != start.type:
-            message = f"math.prod starts with {start.type}, and the elements are {factor.type}"
+        element = iteration.element(node.blocks[0].inputs[0]).as_value(emission, where)
+        if element.type != first.type:
+            message = f"the start is of type {first.type}, and the elements are {element.type}"
             fix = "give a start of the elements' type"
             raise ScriptError(message, where, code="script-wrong-type", fix=fix)
-        before = emission.load(name, Variable(start.type, where), where)
-        emission.store(name, emission.emit("aten::mul", (before, factor), where), where)
+        before = emission.load(name, Variable(first.type, where), where)
+        emission.store(name, emission.emit(kind, (before, element), where), where)
     with emission.inside(node.blocks[1]):
         node.blocks[1].add_output(emission.truth(True, where))
-    return sugar(emission.load(name, Variable(start.type, where), where))
+    return sugar(emission.load(name, Variable(first.type, where), where))
 
 
 def _emit_quantifier(kind: str, decides: bool) -> Any:

@@ -49,6 +49,8 @@ class ExpressionEmitter(ContainerEmitter):
     def emit_Name(self, expression: t.Name) -> SugaredValue:
         name, where = expression.id, expression.range
         found = self.environment.find(name)
+        if (known := self.environment.known(name)) is not None:
+            return ConstantValue(known)
         if isinstance(found, Variable):
             return sugar(self.load(name, found, where))
         if found is not None:

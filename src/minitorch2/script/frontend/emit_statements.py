@@ -103,7 +103,8 @@ class StatementEmitter(ExpressionEmitter):
             listed = None
             if isinstance(given.type, TupleType) and old is not None and old.declared is not None:
                 listed = convert(self.graph, given, old.declared, where)
-            self.store(name, given if listed is None else listed, where)
+            known = value.constant() if isinstance(value.constant(), bool) else None
+            self.store(name, given if listed is None else listed, where, known=known)
             return
         if self.loops and self.environment.find(name) is not None:
             raise value.refuse(
@@ -333,7 +334,7 @@ class StatementEmitter(ExpressionEmitter):
                 assert variable is not None
                 value = self.cast(self.load(name, variable, variable.where), type_, variable.where)
                 self.store(name, value, variable.where)
-        self._after_loop(frame)
+        self._after_loop(frame, loop)
 
     def _loop_once(
         self, statement: t.While | t.For, trips: Value, bind: object
@@ -343,14 +344,14 @@ class StatementEmitter(ExpressionEmitter):
         loop = Loop()
         self.loops.append(loop)
         refined = {}
-        with self.inside(again):
+        with self.inside(again, repeats=True):
             known = self.truth(True, statement.range)
             if isinstance(statement, t.While):
                 condition = self.condition(statement.condition)
                 refined = dict(condition.when_true)
                 known = condition.as_value(self, statement.condition.range)
             again.add_output(known)
-        with self.inside(body) as frame:
+        with self.inside(body, repeats=True) as frame:
             if callable(bind):
                 bind(body.inputs[0])
             apply(refined, self, statement.range)
@@ -398,8 +399,10 @@ class StatementEmitter(ExpressionEmitter):
         fix = f"use another name for the value of type {after.type}"
         return ScriptError(message, after.where, code="script-two-types", fix=fix)
 
-    def _after_loop(self, frame: Frame[SugaredValue]) -> None:
+    def _after_loop(self, frame: Frame[SugaredValue], loop: Loop) -> None:
         """Names that only the body sets have no value after the loop: it may not run at all."""
+        for name in {*frame.variables, *(name for end in loop.ends for name in end)}:
+            self.environment.forget_known(name)
         for name in (*frame.variables, *frame.sugared):
             if self.environment.find(name) is None:
                 reason = f"only the body of a loop sets {name}, and it may not run"

@@ -7,7 +7,7 @@ A name of a first-class value has a type here, and its value travels through ``p
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Generic, TypeVar
 
 from minitorch2.script.ir.types import Type, unify
@@ -22,20 +22,27 @@ class Variable:
 
     Attributes:
         declared: the type that the user wrote for this name, if any.
+        known: the bool that it was set to, if a branch on it is decided while compiling.
     """
 
     type: Type
     where: SourceRange
     declared: Type | None = None
+    known: bool | None = None
 
 
 @dataclass
 class Frame(Generic[Sugar]):
-    """Names that are set in one block, and why others of them cannot be used after it."""
+    """Names that are set in one block, and why others of them cannot be used after it.
+
+    Attributes:
+        repeats: the block is of a loop, so that its end may set names that its begin reads.
+    """
 
     variables: dict[str, Variable] = field(default_factory=dict)
     sugared: dict[str, Sugar] = field(default_factory=dict)
     lost: dict[str, str] = field(default_factory=dict)
+    repeats: bool = False
     exited: bool = False
     """Nothing runs after the last statement: it returned, raised, broke or continued."""
 
@@ -70,6 +77,20 @@ class Environment(Generic[Sugar]):
         """Return the variable of a name, or None."""
         found = self.find(name)
         return found if isinstance(found, Variable) else None
+
+    def known(self, name: str) -> bool | None:
+        """Return the bool that a name surely has here; None if it is not known."""
+        for frame in reversed(self.frames):
+            if name in frame.variables:
+                return frame.variables[name].known
+            if frame.repeats or name in frame.lost or name in frame.sugared:
+                return None
+        return None
+
+    def forget_known(self, name: str) -> None:
+        """Let a variable be one that a loop may have set."""
+        if (found := self.variable(name)) is not None and found.known is not None:
+            self.set_variable(name, replace(found, known=None))
 
     def why_lost(self, name: str) -> str | None:
         """Say why a name that was set somewhere has no value here."""

@@ -306,6 +306,8 @@ def _given(value: Value, plan: Conversion) -> Callable[[Graph, SourceRange], Val
 
 def _default(parameter: Argument) -> Callable[[Graph, SourceRange], Value]:
     value = parameter.default
+    if parameter.fixed_length is not None and isinstance(value, int | float):
+        value = [value] * parameter.fixed_length
     if isinstance(value, list):  # a constant could be written to by the next reader
         return lambda graph, where: _insert(
             graph,
