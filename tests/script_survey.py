@@ -38,7 +38,7 @@ import torch.nn.functional as functional
 
 from benchmarks.zoo.observe import difference, leaves, observe
 from benchmarks.zoo.programs import MODULE, Program, programs
-from minitorch2 import config, jit
+from minitorch2 import jit
 from minitorch2.script.archive.container import ArchiveError
 from minitorch2.script.frontend.compile import compile_function
 from minitorch2.script.syntax.errors import ScriptError
@@ -120,12 +120,7 @@ def check_call(source: Source, name: str) -> None:
     """
     module, (args, kwargs) = source.calls()[name]
     script = jit.script(module)
-    with torch.no_grad(), config.patch(backend="eager"):
-        expected = dict(leaves(seeded(module, *copy.deepcopy((args, kwargs))), "output"))
-        for _ in range(3):  # profiled, planned, and by the plan
-            got = dict(leaves(seeded(script, *copy.deepcopy((args, kwargs))), "output"))
-            if found := difference(got, expected):
-                raise WrongError(found)
+    compare(script, module, args, kwargs)
 
 
 def check_forward(program: Program) -> None:
@@ -139,9 +134,18 @@ def check_forward(program: Program) -> None:
     """
     model = program.build().eval()
     args, kwargs = program.draw(model, SEEDS[0])
-    script = jit.script(model)
+    compare(jit.script(model), model, args, kwargs)
+
+
+def compare(script: jit.ScriptModule, model: torch.nn.Module, args, kwargs) -> None:
+    """Compare results; each call has arguments of its own, which it may write to.
+
+    Raises:
+        WrongError: they differ.
+    """
+    calls = [(call, *copy.deepcopy((args, kwargs))) for call in (script, model)]
     with torch.no_grad(), jit.optimized_execution(False):
-        got = [dict(leaves(seeded(call, args, kwargs), "output")) for call in (script, model)]
+        got = [dict(leaves(seeded(*call), "output")) for call in calls]
     if found := difference(*got):
         raise WrongError(found)
 

@@ -77,6 +77,7 @@ script-class | a script makes an object of a class that has no place in a graph 
 script-constant-argument | an argument that decides what a script is has to be known while it is compiled | give a literal
 script-constant-changed | a trace or a frozen module has read something of Python's objects that has changed since | pass it as an argument, or trace or freeze again
 script-construct | a scripted function uses a construct of Python that is no part of TorchScript | the message says what to write instead
+script-decorator | a decorator wraps a function that is scripted, and the script would leave it out | script the function without the decorator, or leave it to Python with `jit.ignore`
 script-define | text that is to define functions holds something else | leave only `def` statements in it
 script-ellipsis | `...` stands outside of a subscript in a script | write the dimensions
 script-expression | an expression of a script has no value | write another one

@@ -288,3 +288,15 @@ def sums_with_start(x: list[list[int]], y: list[int], z: Tensor):
 
 def test_a_sum_begins_with_its_start():
     agrees(sums_with_start, ([[1], [], [2, 3]], [4, 5], torch.ones(2)))
+
+
+def padded(x: Tensor, value: float = 0):
+    return torch.nn.functional.pad(x, [1, 2], value=value)
+
+
+def pads(x: Tensor):
+    return padded(x)
+
+
+def test_an_int_default_of_a_float_is_a_float():
+    agrees(pads, (torch.ones(2, 2),))

@@ -5,7 +5,7 @@ from typing import Final
 
 import pytest
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence
 
 from minitorch2 import jit
@@ -216,3 +216,40 @@ def test_an_attribute_keeps_its_type():
 
     with pytest.raises(ScriptError, match="float stands where int is needed"):
         jit.script(Wrong())
+
+
+class Doubled(nn.Module):
+    def forward(self, x: list[Tensor]) -> list[Tensor]:
+        return [y * 2 for y in x]
+
+
+class Unannotated(nn.Module):
+    """Calls methods and modules whose parameters have no annotation, with several types."""
+
+    def __init__(self):
+        super().__init__()
+        self.lists = nn.Sequential(Doubled(), Doubled())
+        self.layers = nn.Sequential(nn.Linear(2, 2))
+        self.choices = nn.ModuleList([nn.ReLU(), nn.Tanh()])
+
+    def scaled(self, x, by=1, plus=None):
+        if plus is not None:
+            x = x + plus
+        return x * by
+
+    def forward(self, x: Tensor, choice: int):
+        first, second = self.lists([x, x + 1])
+        x = self.layers(first) + self.scaled(second, 2) + self.scaled(x, plus=3) + self.scaled(x)
+        return self.choices[choice].forward(x)
+
+
+def test_methods_take_the_types_of_arguments_for_parameters_without_annotation():
+    model, x = Unannotated(), torch.randn(3, 2)
+    script = jit.script(model)
+    for choice in (0, 1, -1):
+        torch.testing.assert_close(script(x, choice), model(x, choice))
+    file = io.BytesIO()
+    jit.save(script, file)
+    for load in (jit.load, torch.jit.load):
+        file.seek(0)
+        torch.testing.assert_close(load(file)(x, 1), model(x, 1))

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 import types
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
+from functools import partial
 from inspect import get_annotations
 from typing import Any, Final
 
@@ -62,6 +63,15 @@ class UnknownTypeError(Exception):
     """An object stands for no type of the language; the argument names it."""
 
 
+class ForeignTypeError(UnknownTypeError):
+    """A class or form of Python stands for no type of the language."""
+
+
+def is_foreign(error: Exception) -> bool:
+    """Tell whether an error is about an annotation that Python knows, and the language does not."""
+    return isinstance(error, ForeignTypeError) or isinstance(error.__cause__, ForeignTypeError)
+
+
 def type_from_object(given: Any) -> ir.Type:
     """Return the type that a Python object stands for, such as ``Optional[int]``.
 
@@ -80,10 +90,30 @@ def type_from_object(given: Any) -> ir.Type:
         return _from_text(given)
     origin = typing.get_origin(given)
     if origin in (typing.Union, types.UnionType):
-        return ir.union_of(map(type_from_object, typing.get_args(given)))
+        return _union(partial(type_from_object, part) for part in typing.get_args(given))
     if origin in _FORMS:
         return _FORMS[origin](*(_argument(part) for part in typing.get_args(given)))
-    raise UnknownTypeError(getattr(given, "__qualname__", repr(given)))
+    raise ForeignTypeError(getattr(given, "__qualname__", repr(given)))
+
+
+def _union(members: Iterable[Callable[[], ir.Type]]) -> ir.Type:
+    """Return the union of the members that the language knows: no graph gets one of the others.
+
+    Raises:
+        ForeignTypeError: it knows none but None.
+        ScriptError: a member is no type at all.
+    """
+    found, foreign = list[ir.Type](), list[Exception]()
+    for member in members:
+        try:
+            found.append(member())
+        except (ForeignTypeError, ScriptError) as error:
+            if not is_foreign(error):
+                raise
+            foreign.append(error)
+    if foreign and all(type_ == ir.NONE for type_ in found):
+        raise foreign[0]
+    return ir.union_of(found)
 
 
 def _argument(part: Any) -> Any:
@@ -128,6 +158,16 @@ def type_of_annotation(expression: t.Expr, resolver: Resolver) -> ir.Type:
         raise ScriptError(message, expression.range, code="script-unknown-type", fix=fix) from error
 
 
+def known_annotation(expression: t.Expr | None, resolver: Resolver) -> ir.Type | None:
+    """Return the type that an annotation means; None if it means one of Python's only."""
+    try:
+        return None if expression is None else type_of_annotation(expression, resolver)
+    except ScriptError as error:
+        if is_foreign(error):
+            return None
+        raise
+
+
 def _broadcast_element(expression: t.Expr, resolver: Resolver) -> t.Expr | None:
     """Return X of ``BroadcastingListN[X]``: a list, for which one X can stand."""
     if not isinstance(expression, t.Subscript) or not isinstance(expression.value, t.Name):
@@ -167,7 +207,7 @@ def object_of(expression: t.Expr, resolver: Resolver) -> Any:
         case t.TupleLiteral(items) | t.ListLiteral(items):
             return tuple(_part(item, resolver) for item in items)
         case t.Binary("|", left, right):
-            return ir.union_of(type_of_annotation(part, resolver) for part in (left, right))
+            return _union(partial(type_of_annotation, part, resolver) for part in (left, right))
     raise UnknownTypeError(expression.range.text())
 
 
@@ -191,17 +231,17 @@ def _part(item: t.Expr, resolver: Resolver) -> Any:
 def _subscript(form: Any, index: t.Expr, resolver: Resolver) -> ir.Type:
     """Apply a generic form to its arguments; these may be types that Python does not know."""
     items = index.items if isinstance(index, t.TupleLiteral) else (index,)
+    if form is typing.Union:
+        return _union(partial(type_of_annotation, item, resolver) for item in items)
     arguments = [type_of_annotation(item, resolver) for item in items]
     form = typing.get_origin(form) or form
     if form is typing.Optional:
         return ir.OptionalType(arguments[0])
-    if form is typing.Union:
-        return ir.union_of(arguments)
     if form in _FORMS and not (form is tuple and items == (t.TupleLiteral((), range=index.range),)):
         return _FORMS[form](*arguments)
     if getattr(form, "__name__", "") == "Future":
         return ir.FutureType(arguments[0])
-    raise UnknownTypeError(getattr(form, "__qualname__", repr(form)))
+    raise ForeignTypeError(getattr(form, "__qualname__", repr(form)))
 
 
 def comment_types(

@@ -12,8 +12,11 @@ from weakref import WeakKeyDictionary
 from minitorch2.script.frontend.annotations import (
     broadcast_length,
     comment_types,
+    is_foreign,
+    known_annotation,
     type_of_annotation,
 )
+from minitorch2.script.frontend.decorators import mode_classes, undecorated, within_modes
 from minitorch2.script.frontend.emission import SugaredValue
 from minitorch2.script.frontend.emit_statements import StatementEmitter
 from minitorch2.script.frontend.exit_transform import exit_transform
@@ -86,30 +89,17 @@ def compile_function(
     Raises:
         ScriptError: the function is no program of the language.
     """
-    plain = plain_function(function, called_at)
+    plain = undecorated(function, called_at)
     with compiling(plain.__qualname__, called_at):
-        definition = header or next(iter(headers_of(plain)), None) or definition_of(plain)
+        found = header or next(iter(headers_of(plain)), None) or definition_of(plain)
         return _compiled(
-            definition,
-            resolver_of(plain),
+            within_modes(found, function),
+            resolver_of(plain, mode_classes(function)),
             name=plain.__name__,
             defaults=defaults_of(plain),
             types=types or {},
             fixed=fixed or {},
         )
-
-
-def plain_function(function: Callable[..., Any], where: SourceRange | None = None) -> FunctionType:
-    """Return the function that decorators wrap.
-
-    Raises:
-        ScriptError: it is no function of Python.
-    """
-    plain = inspect.unwrap(function)
-    if not isinstance(plain, FunctionType):
-        message = f"{function!r} is no Python function"
-        raise ScriptError(message, where, code="script-not-a-function", fix="give a function")
-    return plain
 
 
 def definition_of(function: FunctionType) -> t.Def:
@@ -145,16 +135,22 @@ def compile_tree(
     self_type: ClassType | None = None,
     name: str | None = None,
     defaults: Mapping[str, Any] | None = None,
+    types: Mapping[str, Type] | None = None,
 ) -> CompiledFunction:
-    """Compile a definition; a method has the type of its first parameter as `self_type`."""
+    """Compile a definition; a method has the type of its first parameter as `self_type`.
+
+    Args:
+        types: types of parameters that have no annotation.
+    """
     resolver = resolver or text_resolver()
+    own = {definition.parameters[0].name: self_type} if self_type else {}
     with compiling(name or definition.name):
         return _compiled(
             definition,
             resolver,
             name=name or definition.name,
             defaults=defaults or {},
-            types={definition.parameters[0].name: self_type} if self_type else {},
+            types={**own, **(types or {})},
             fixed={},
         )
 
@@ -273,8 +269,7 @@ def signature_of(
                 fixed_length=broadcast_length(parameter.type, resolver),
             )
         )
-    if definition.returns is not None:
-        result = type_of_annotation(definition.returns, resolver)
+    result = result or known_annotation(definition.returns, resolver)
     return Signature(arguments, result, kept)
 
 
@@ -301,6 +296,11 @@ def _parameter_type(
     if parameter.name in types:
         given = types[parameter.name]
         return TENSOR if isinstance(given, TensorType) else given
+    return type_by_default(default)
+
+
+def type_by_default(default: Any) -> Type:
+    """Return the type of a parameter that has no annotation, and maybe no default."""
     if default is NO_DEFAULT:
         return TENSOR
     known = type_of(default)
@@ -310,16 +310,14 @@ def _parameter_type(
 def _annotated(
     parameter: t.Param, resolver: Resolver, types: Mapping[str, Type], default: Any
 ) -> Type:
-    """Return the type of an annotation; one that is unknown is that of the argument or of None.
-
-    The parameter takes a module, a function, which the caller fixes, or nothing.
-    """
+    """Return the type of an annotation; one that is unknown is that of the argument or of None."""
     assert parameter.type is not None
     try:
         return type_of_annotation(parameter.type, resolver)
     except ScriptError as error:
         given = types.get(parameter.name, NONE if default is None else None)
-        if error.code == "script-unknown-type" and (given == NONE or isinstance(given, ClassType)):
+        takes_it = given == NONE or isinstance(given, ClassType) or is_foreign(error)
+        if error.code == "script-unknown-type" and given is not None and takes_it:
             return given
         raise
 
@@ -339,7 +337,7 @@ def compile_call(
 ) -> CompiledFunction:
     """Compile a function that is called, once for each overload and choice of types."""
     types = {name: value.type for name, value in values.items()}
-    header = _overload(plain_function(function, where), values, where)
+    header = _overload(undecorated(function, where), values, where)
     if fixed:
         return compile_function(function, types=types, fixed=fixed, called_at=where, header=header)
     known = _CALLED.setdefault(function, {})

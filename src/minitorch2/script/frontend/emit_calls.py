@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import logging
 import math
 import warnings
 from collections.abc import Sequence
@@ -14,7 +15,12 @@ from minitorch2.script.frontend.emission import UNKNOWN, Arguments, Emission, Su
 from minitorch2.script.frontend.emit_iteration import elements_of
 from minitorch2.script.frontend.environment import Variable
 from minitorch2.script.frontend.forms import form, only
-from minitorch2.script.frontend.python_values import FORMS, OperatorValue
+from minitorch2.script.frontend.python_values import (
+    FORMS,
+    OperatorValue,
+    call_python,
+    register_sugar,
+)
 from minitorch2.script.frontend.sugared import ConstantValue, list_of, sugar
 from minitorch2.script.ir.graph import Value
 from minitorch2.script.ir.types import (
@@ -284,6 +290,24 @@ def raise_error(emission: Emission, message: Value, name: str, where: SourceRang
     """Insert the raising of an exception."""
     class_name = emission.constant(name, where)
     emission.node("prim::RaiseException", (message, class_name), (), where)
+
+
+class LoggerMethod(SugaredValue):
+    """A method of a logger: Python writes the message when the graph runs."""
+
+    def __init__(self, function: Any) -> None:
+        self.function = function
+
+    def describe(self) -> str:
+        return "a method of a logger"
+
+    def call(self, emission: Emission, arguments: Arguments, where: SourceRange) -> SugaredValue:
+        return call_python(emission, self.function, arguments, where, NONE)
+
+
+register_sugar(
+    lambda given: isinstance(getattr(given, "__self__", None), logging.Logger), LoggerMethod
+)
 
 
 @form("torch:annotate", "minitorch2:annotate", "typing:cast")

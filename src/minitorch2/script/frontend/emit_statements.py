@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import Final
 
-from minitorch2.script.frontend.annotations import type_of_annotation
+from minitorch2.script.frontend.annotations import known_annotation
 from minitorch2.script.frontend.emission import Arguments, Loop, SugaredValue
 from minitorch2.script.frontend.emit_calls import raise_error
 from minitorch2.script.frontend.emit_expressions import ExpressionEmitter
@@ -20,7 +20,7 @@ from minitorch2.script.frontend.python_values import (
 )
 from minitorch2.script.frontend.refine import apply
 from minitorch2.script.frontend.sugared import SimpleValue, TupleSugar, sugar
-from minitorch2.script.ir.graph import Node, Value
+from minitorch2.script.ir.graph import Block, Node, Value
 from minitorch2.script.ir.types import (
     ANY,
     STR,
@@ -34,10 +34,11 @@ from minitorch2.script.ir.types import (
 )
 from minitorch2.script.operators.match import convert
 from minitorch2.script.syntax import tree as t
-from minitorch2.script.syntax.errors import ScriptError
+from minitorch2.script.syntax.errors import AbsentAttributeError, ScriptError
 from minitorch2.script.syntax.source import SourceRange
 
 _MOST_TRIPS: Final = 2**63 - 1
+_ATTRIBUTE_ERROR: Final = "builtins.AttributeError"
 
 
 class StatementEmitter(ExpressionEmitter):
@@ -57,9 +58,7 @@ class StatementEmitter(ExpressionEmitter):
     # -- assignments --------------------------------------------------------------------------
 
     def on_Assign(self, statement: t.Assign) -> None:
-        declared = (
-            None if statement.type is None else type_of_annotation(statement.type, self.resolver)
-        )
+        declared = known_annotation(statement.type, self.resolver)
         if statement.value is None:
             return
         value = self.expression(statement.value, declared or self._hint(statement.targets))
@@ -225,11 +224,24 @@ class StatementEmitter(ExpressionEmitter):
         node = self.if_node(condition.value, where)
         with self.inside(node.blocks[0]) as first:
             apply(condition.when_true, self, where)
-            self.statements(statement.body)
+            self._branch(node.blocks[0], first, statement.body)
         with self.inside(node.blocks[1]) as second:
             apply(condition.when_false, self, where)
-            self.statements(statement.orelse)
+            self._branch(node.blocks[1], second, statement.orelse)
         self.environment.join(first, second)
+
+    def _branch(self, block: Block, frame: Frame[SugaredValue], body: Sequence[t.Stmt]) -> None:
+        """Emit a branch; one that reads an attribute that a module has not raises, as in Python."""
+        returns, loops = len(self.returns), len(self.loops)
+        try:
+            self.statements(body)
+        except AbsentAttributeError as error:
+            del self.returns[returns:], self.loops[loops:]
+            block.destroy()
+            where = error.where or body[0].range
+            with self.graph.inserting_at_end(block):
+                raise_error(self, self.constant(error.cause, where), _ATTRIBUTE_ERROR, where)
+            frame.exited = True
 
     def on_Assert(self, statement: t.Assert) -> None:
         condition = self.condition(statement.test)

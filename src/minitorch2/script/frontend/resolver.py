@@ -71,11 +71,11 @@ class Resolver:
         return {name for table in self.tables for name in table}
 
 
-def resolver_of(function: FunctionType) -> Resolver:
-    """Return the resolver of a Python function's free names."""
+def resolver_of(function: FunctionType, further: Mapping[str, Any] | None = None) -> Resolver:
+    """Return the resolver of a Python function's free names, and of further ones."""
     cells = dict(zip(function.__code__.co_freevars, function.__closure__ or ()))
     cells = {name: cell for name, cell in cells.items() if _is_set(cell)}
-    closure = {name: cell.cell_contents for name, cell in cells.items()}
+    closure = {name: cell.cell_contents for name, cell in cells.items()} | dict(further or {})
     fixed = is_library(function.__module__)
     return Resolver(closure, function.__globals__, cells=None if fixed else cells)
 

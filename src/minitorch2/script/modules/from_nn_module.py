@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import inspect
 import typing
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum
 from types import FunctionType, MethodType
 from typing import Any, Final, Literal
@@ -15,7 +15,12 @@ from typing import Any, Final, Literal
 import torch
 from torch import nn
 
-from minitorch2.script.frontend.annotations import UnknownTypeError, type_from_object
+from minitorch2.script.frontend.annotations import (
+    ForeignTypeError,
+    UnknownTypeError,
+    comment_types,
+    type_from_object,
+)
 from minitorch2.script.frontend.compile import (
     CompiledFunction,
     compile_tree,
@@ -23,7 +28,9 @@ from minitorch2.script.frontend.compile import (
     definition_of,
     headers_of,
     schema_of_header,
+    type_by_default,
 )
+from minitorch2.script.frontend.decorators import mode_classes, undecorated, within_modes
 from minitorch2.script.frontend.python_values import script_mark
 from minitorch2.script.frontend.resolver import resolver_of
 from minitorch2.script.ir.types import (
@@ -40,7 +47,7 @@ from minitorch2.script.ir.types import (
 from minitorch2.script.modules.attribute import Attribute
 from minitorch2.script.modules.module import Container, Methods, ModuleType, Slot
 from minitorch2.script.modules.module_value import make_module_type
-from minitorch2.script.operators.schema import FunctionSchema
+from minitorch2.script.operators.schema import NO_DEFAULT, FunctionSchema
 from minitorch2.script.syntax.errors import ScriptError
 
 _OF_EVERY_MODULE: Final = frozenset(vars(nn.Module()))
@@ -55,6 +62,7 @@ _KNOWN: Final[dict[type, list[tuple[Any, ModuleType]]]] = {}
 """Module types that exist, by the Python class of their modules, with what they depend on."""
 _NAMES: Final[set[str]] = set()
 _VERSION: Final = "__overload"
+_TYPED: Final = "__typed"
 """Stands between the name of a method and the number of its overload."""
 
 
@@ -136,7 +144,7 @@ class _Reader:
         compiler = _MethodCompiler(self.module)
         made = make_module_type(
             unique_name(name),
-            Methods(compiler, compiler.versions),
+            Methods(compiler, compiler.versions, compiler.typed, compiler.has),
             slots=self.slots,
             constants=self.constants,
             modules=modules,
@@ -213,6 +221,8 @@ class _Reader:
             hinted = None  # the value says more
         if hinted is None and isinstance(value, list | dict) and not value:
             self.refused[name] = "the type of an empty container is not known: annotate it"
+        elif hinted is None and found == ANY:
+            self.static[name] = value  # what the code reads of it are constants
         elif hinted is None and any(inner == ANY for inner in walk_types(found)):
             self.refused[name] = (
                 f"a value of type {type(value).__name__} is no value of the language"
@@ -265,20 +275,45 @@ class _MethodCompiler:
 
     def __init__(self, module: nn.Module) -> None:
         self.module = module
+        self._typed: list[tuple[str, dict[str, Type]]] = []
 
     def __call__(self, name: str) -> CompiledFunction | None:
-        base, _, number = name.partition(_VERSION)
+        named, _, typed = name.partition(_TYPED)
+        base, _, number = named.partition(_VERSION)
         function = _function(self.module, base)
         if function is None or name in self.type.marked:
             return None
-        headers = headers_of(function)
+        plain = undecorated(function)
+        headers = headers_of(plain)
+        found = headers[int(number or 0)] if headers else definition_of(plain)
         return compile_tree(
-            headers[int(number or 0)] if headers else definition_of(function),
-            resolver_of(function),
+            within_modes(found, function),
+            resolver_of(plain, mode_classes(function)),
             self_type=self.type.class_type,
             name=f"{self.type.name}.{name}",
-            defaults=defaults_of(function),
+            defaults=defaults_of(plain),
+            types=self._typed[int(typed)][1] if typed else None,
         )
+
+    def has(self, name: str, _: Methods) -> bool:
+        """Tell whether the module has a method that can be compiled."""
+        return _function(self.module, name) is not None and name not in self.type.marked
+
+    def typed(self, name: str, given: Sequence[Type], named: Mapping[str, Type]) -> str:
+        """Return the name of a method's version for arguments; its own name if they fit it.
+
+        Args:
+            name: of the method.
+            given: types of positional arguments, without the module.
+            named: types of arguments with keywords.
+        """
+        function = _function(self.module, name)
+        types = {} if function is None else _open_types(undecorated(function), given, named)
+        if not types:
+            return name
+        if (name, types) not in self._typed:
+            self._typed.append((name, types))
+        return f"{name}{_TYPED}{self._typed.index((name, types))}"
 
     def versions(self, name: str) -> dict[str, FunctionSchema]:
         """Return the schemas of a method's overloads; the first one has the method's name."""
@@ -302,6 +337,43 @@ def _function(module: nn.Module, name: str) -> FunctionType | None:
         return None
     is_ours = getattr(nn.Module, name, None) is not found
     return found if is_ours and name != "__init__" else None
+
+
+def _open_types(
+    function: FunctionType, given: Sequence[Type], named: Mapping[str, Type]
+) -> dict[str, Type]:
+    """Return types of arguments whose parameters have no annotation, and would not take them."""
+    parameters = list(inspect.signature(function).parameters.values())[1:]
+    types = {**dict(zip((each.name for each in parameters), given)), **named}
+    found = dict[str, Type]()
+    for each in parameters:
+        given_type = types.get(each.name)
+        if given_type is not None and not _takes(each, given_type):
+            found[each.name] = OptionalType(given_type) if each.default is None else given_type
+    if found:
+        comments, _ = comment_types(definition_of(function), resolver_of(function))
+        return {name: type_ for name, type_ in found.items() if name not in comments}
+    return found
+
+
+def _takes(parameter: inspect.Parameter, given: Type) -> bool:
+    """Tell whether a parameter has a type of its own, or the type that it has without one fits."""
+    if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+        return True
+    if parameter.annotation is not parameter.empty:
+        return not _is_foreign(parameter.annotation)
+    default = NO_DEFAULT if parameter.default is parameter.empty else parameter.default
+    return is_subtype_of(given, type_by_default(default))
+
+
+def _is_foreign(annotation: Any) -> bool:
+    try:
+        type_from_object(annotation)
+    except ForeignTypeError:
+        return True
+    except (UnknownTypeError, ScriptError):  # a text, whose names the compiler resolves
+        return False
+    return False
 
 
 def _properties(python_class: type) -> Iterator[str]:

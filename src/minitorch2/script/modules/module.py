@@ -7,7 +7,7 @@ The object that runs is an `nn.Module`; a graph reads its attributes with `prim:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, partial
 from typing import Any, Literal, TypeAlias
@@ -41,15 +41,21 @@ class Methods(Mapping[str, Method]):
     Args:
         compile: gives the compiled method of a name; None if there is none.
         versions: gives the schemas of the overloads of a name, by the names of their methods.
+        typed: gives the name of a method's version for types of arguments, in order and by name.
+        has: tells whether there is a method of a name, which need not compile.
     """
 
     def __init__(
         self,
         compile: Callable[[str], CompiledFunction | None],
         versions: Callable[[str], Mapping[str, FunctionSchema]] = lambda _: {},
+        typed: Callable[[str, Sequence[Type], Mapping[str, Type]], str] = lambda name, *_: name,
+        has: Callable[[str, Methods], bool] = lambda name, methods: methods.get(name) is not None,
     ) -> None:
         self._compile = compile
         self.versions = cache(versions)
+        self.typed = typed
+        self.has = has
         self._compiled: dict[str, Method] = {}
         self._compiling: list[str] = []
 
@@ -77,6 +83,9 @@ class Methods(Mapping[str, Method]):
         compiled = self._compile(name)
         assert compiled is not None, f"{name} was there when it was compiled first"
         return compiled
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._compiled or (isinstance(name, str) and self.has(name, self))
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._compiled)

@@ -32,6 +32,7 @@ from minitorch2.script.ir.types import NONE
 from minitorch2.script.modules.function import ScriptFunction
 from minitorch2.script.modules.module import Methods, ModuleType
 from minitorch2.script.operators.match import find_schema, match_arguments
+from minitorch2.script.syntax.errors import AbsentAttributeError
 from minitorch2.script.syntax.source import SourceRange
 
 Read = Callable[[Emission, SourceRange], Value]
@@ -86,10 +87,11 @@ class ModuleValue(SugaredValue):
             return MethodValue(self, name)
         if name in type_.marked:
             return BoundFunction(type_.marked[name], self)
-        what = f"has no attribute {name}"
         if name in type_.refused:
             what = f"has an attribute {name}, but {type_.refused[name]}"
-        raise self.refuse(what, where, code="script-no-attribute")
+            raise self.refuse(what, where, code="script-no-attribute")
+        message = f"{self.describe()} has no attribute {name}"
+        raise AbsentAttributeError(message, where, code="script-no-attribute")
 
     def _slot(self, emission: Emission, name: str, where: SourceRange) -> SugaredValue:
         slot_type = self.type.slots[name].type
@@ -231,6 +233,9 @@ class ChosenModule(SugaredValue):
     def describe(self) -> str:
         return "a module at an index that is not known while compiling"
 
+    def attr(self, emission: Emission, name: str, where: SourceRange) -> SugaredValue:
+        return self if name == "forward" else super().attr(emission, name, where)
+
     def call(self, emission: Emission, arguments: Arguments, where: SourceRange) -> SugaredValue:
         index = self.index.as_value(emission, where)
         names = list(self.owner.type.modules)
@@ -286,6 +291,9 @@ class MethodValue(SugaredValue):
         if versions:
             fitting = find_schema(name, [*versions.values()], given, named, where).schema
             name = next(version for version, schema in versions.items() if schema is fitting)
+        else:
+            types = [value.type for value in given[1:]]
+            name = methods.typed(name, types, {k: value.type for k, value in named.items()})
         keep_constants(emission, methods[name], where)
         inputs = match_arguments(emission.graph, methods[name].schema, given, named, where)
         return sugar(module.type.call(emission.graph, name, tuple(inputs), where))

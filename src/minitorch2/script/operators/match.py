@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from minitorch2.script.ir.graph import Graph, Value
 from minitorch2.script.ir.types import (
@@ -305,9 +305,7 @@ def _given(value: Value, plan: Conversion) -> Callable[[Graph, SourceRange], Val
 
 
 def _default(parameter: Argument) -> Callable[[Graph, SourceRange], Value]:
-    value = parameter.default
-    if parameter.fixed_length is not None and isinstance(value, int | float):
-        value = [value] * parameter.fixed_length
+    value = _fitting_default(parameter)
     if isinstance(value, list):  # a constant could be written to by the next reader
         return lambda graph, where: _insert(
             graph,
@@ -318,6 +316,16 @@ def _default(parameter: Argument) -> Callable[[Graph, SourceRange], Value]:
         )
     known = type_of(value)
     return lambda graph, where: graph.constant(value, type=known, range=where)
+
+
+def _fitting_default(parameter: Argument) -> Any:
+    """Return a default as the same argument would be passed: numbers converted, or repeated."""
+    value, wanted = parameter.default, _list_type(parameter.type)
+    if wanted == FLOAT and type(value) is int:
+        return float(value)
+    if parameter.fixed_length is not None and isinstance(value, int | float):
+        return [value] * parameter.fixed_length
+    return value
 
 
 def _list_type(given: Type) -> Type:

@@ -76,6 +76,10 @@ class ScriptError(MinitorchError):
         return "\n".join(_place(at, name) for at, name in zip(places, names) if at is not None)
 
 
+class AbsentAttributeError(ScriptError):
+    """A module has no attribute of a name: in Python, reading it raises an AttributeError."""
+
+
 def _place(where: SourceRange, function: str) -> str:
     lines = indent(where.underlined(), "    ")
     return f"{where.file.name}:{where.line}{function}\n{lines}"

@@ -1,0 +1,154 @@
+"""Idioms of libraries: decorators, settings, foreign annotations, attributes that are not there."""
+
+import functools
+import logging
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from minitorch2 import jit
+from minitorch2.script.syntax.errors import ScriptError
+
+LOGGER = logging.getLogger(__name__)
+
+
+def doubled(function):
+    @functools.wraps(function)
+    def wrapper(*args):
+        return 2 * function(*args)
+
+    return wrapper
+
+
+@doubled
+def wrapped(x: Tensor):
+    return x
+
+
+class Wrapped(nn.Module):
+    @doubled
+    def forward(self, x: Tensor):
+        return x
+
+
+def calls_wrapped(x: Tensor):
+    return wrapped(x) + 1
+
+
+@pytest.mark.parametrize("program", [wrapped, Wrapped(), calls_wrapped])
+def test_a_decorator_is_not_silently_left_out(program):
+    with pytest.raises(ScriptError, match="a decorator wraps") as caught:
+        jit.script(program)
+    assert caught.value.code == "script-decorator"
+
+
+@torch.no_grad()
+def without_gradient(x: Tensor):
+    return x * 2
+
+
+class WithoutGradient(nn.Module):
+    @torch.set_grad_enabled(False)
+    def forward(self, x: Tensor):
+        return without_gradient(x) + 1
+
+
+@pytest.mark.parametrize("program", [without_gradient, WithoutGradient()])
+def test_grad_modes_that_decorate_a_function_hold_in_its_script(program):
+    script, x = jit.script(program), torch.ones(2, requires_grad=True)
+    for _ in range(3):
+        result = script(x)
+        assert not result.requires_grad
+        torch.testing.assert_close(result, program(x))
+    assert (x + 1).requires_grad
+
+
+class Settings:
+    def __init__(self):
+        self.adds, self.size = True, 3
+
+
+class Sparse:
+    """A class that the language does not know."""
+
+
+class Library(nn.Module):
+    """A module as libraries write them."""
+
+    def __init__(self, normalizes: bool):
+        super().__init__()
+        self.settings = Settings()
+        self.normalizes = normalizes
+        if normalizes:
+            self.norm = nn.LayerNorm(2)
+
+    def norm_of(self, x):
+        return self.norm(x)
+
+    def forward(self, x: Tensor | Sparse, times: int) -> Tensor | Sparse:
+        scale: Callable = torch.mul
+        if isinstance(x, Sparse):
+            return x
+        if self.normalizes:
+            for _ in range(times):
+                x = self.norm(x)
+        elif times > 7:
+            LOGGER.warning("called %s times", times)
+            return self.norm_of(x)
+        if self.settings.adds:
+            x = x + 1
+        return scale(x, self.settings.size)
+
+
+@pytest.mark.parametrize("normalizes", [True, False])
+def test_settings_of_a_module_are_constants_that_are_watched(normalizes):
+    model, x = Library(normalizes), torch.randn(3, 2)
+    script = jit.script(model)
+    for adds in (True, False, True):
+        model.settings.adds = adds
+        for times in (0, 1, 2):
+            torch.testing.assert_close(script(x, times), model(x, times))
+
+
+def test_an_attribute_that_is_not_there_raises_where_it_is_read():
+    script = jit.script(Library(False))
+    with pytest.raises(AttributeError, match="has no attribute norm"):
+        script(torch.ones(1, 2), 8)
+
+
+class Logging(nn.Module):
+    def forward(self, x: Tensor, times: int):
+        LOGGER.warning("called %s times", times)
+        return x + times
+
+
+def test_messages_of_loggers_are_written_when_the_graph_runs(caplog):
+    script = jit.script(Logging())
+    assert not caplog.messages
+    for times in range(3):
+        torch.testing.assert_close(script(torch.ones(2), times), torch.ones(2) + times)
+    assert caplog.messages == [f"called {times} times" for times in range(3)]
+
+
+class Aggregation(nn.Module):
+    def aggregated(self, x: Sparse, by: int = 2) -> Tensor:
+        return x * by
+
+    def forward(self, x: Tensor):
+        return self.aggregated(x) + self.aggregated(x, 3)
+
+
+def test_a_foreign_annotation_gives_way_to_the_type_of_the_argument():
+    model, x = Aggregation(), torch.ones(2)
+    torch.testing.assert_close(jit.script(model)(x), model(x))
+
+
+def test_an_attribute_that_is_read_on_every_way_must_be_there():
+    class Broken(nn.Module):
+        def forward(self, x: Tensor):
+            return self.misspelt(x)
+
+    with pytest.raises(ScriptError, match="has no attribute misspelt"):
+        jit.script(Broken())
