@@ -56,11 +56,11 @@ class Source:
             if cls.__module__.partition(".")[0] == self.package:
                 found.setdefault(f"{cls.__module__}.{cls.__qualname__}", (module, (args, kwargs)))
 
-        hooks = [
-            module.register_forward_pre_hook(keep, with_kwargs=True) for module in model.modules()
-        ]
         with torch.no_grad():
-            args, kwargs = self.inputs(model)
+            args, kwargs = self.inputs(model)  # may try the model
+            hooks = [
+                each.register_forward_pre_hook(keep, with_kwargs=True) for each in model.modules()
+            ]
             model(*args, **kwargs)
         for hook in hooks:
             hook.remove()

@@ -159,13 +159,42 @@ def type_of_annotation(expression: t.Expr, resolver: Resolver) -> ir.Type:
 
 
 def known_annotation(expression: t.Expr | None, resolver: Resolver) -> ir.Type | None:
-    """Return the type that an annotation means; None if it means one of Python's only."""
+    """Return the type that an annotation means; None if it means one of Python's, too."""
+    if expression is not None and _names_foreign(expression, resolver):
+        return None
     try:
         return None if expression is None else type_of_annotation(expression, resolver)
     except ScriptError as error:
         if is_foreign(error):
             return None
         raise
+
+
+def _names_foreign(expression: t.Expr, resolver: Resolver) -> bool:
+    """Tell whether a part of an annotation is a class that the language has no type for."""
+    match expression:
+        case t.Subscript(_, index):
+            return _names_foreign(index, resolver)
+        case t.TupleLiteral(items) | t.ListLiteral(items):
+            return any(_names_foreign(item, resolver) for item in items)
+        case t.Binary("|", left, right):
+            return _names_foreign(left, resolver) or _names_foreign(right, resolver)
+    try:
+        return _is_foreign_object(object_of(expression, resolver))
+    except (UnknownTypeError, ScriptError) as error:
+        return is_foreign(error)
+
+
+def _is_foreign_object(given: Any) -> bool:
+    parts = [part for part in typing.get_args(given) if part != ()]
+    if parts:
+        return any(map(_is_foreign_object, parts))
+    try:
+        return given is not ... and type_from_object(given) is None
+    except ForeignTypeError:
+        return True
+    except (UnknownTypeError, ScriptError):
+        return False
 
 
 def _broadcast_element(expression: t.Expr, resolver: Resolver) -> t.Expr | None:

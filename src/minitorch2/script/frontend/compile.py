@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import FunctionType
 from typing import Any, Final
@@ -353,9 +353,20 @@ def _overload(
     """Return the first overload that fits values, or None for a function without overloads."""
     if function not in _HEADERS:
         _HEADERS[function] = headers_of(function)
-    headers = _HEADERS[function]
-    if not headers:
+    if not _HEADERS[function]:
         return None
-    schemas = [schema_of_header(header, function, {}) for header in headers]
-    fitting = find_schema(function.__name__, schemas, (), values, where).schema
-    return headers[next(i for i, schema in enumerate(schemas) if schema is fitting)]
+    schemas = [*_known_schemas(_HEADERS[function], function)]
+    fitting = find_schema(function.__name__, [s for s, _ in schemas], (), values, where).schema
+    return next(header for schema, header in schemas if schema is fitting)
+
+
+def _known_schemas(
+    headers: Sequence[t.Def], function: FunctionType
+) -> Iterator[tuple[FunctionSchema, t.Def]]:
+    """Iterate over the overloads whose types the language knows: no call fits another one."""
+    for header in headers:
+        try:
+            yield schema_of_header(header, function, {}), header
+        except ScriptError as error:
+            if not is_foreign(error):
+                raise
