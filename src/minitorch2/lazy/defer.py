@@ -15,15 +15,18 @@ import torch
 
 from minitorch2.autograd.schemas import functional_form
 from minitorch2.errors import UnsupportedError
+from minitorch2.graph.fake_tensor import flat
 from minitorch2.graph.user_lines import user_line
 from minitorch2.lazy.at_once import note_results, run_event
 from minitorch2.lazy.barrier import mark_step
 from minitorch2.lazy.draw import draw
+from minitorch2.lazy.expect import expected_result
 from minitorch2.lazy.fallback import as_lazy, run_fallback
 from minitorch2.lazy.infer import map_tensors
-from minitorch2.lazy.plan import PLANS, Plan, Way, argument_at, plan_of
+from minitorch2.lazy.plan import BY_SIZE, PLANS, Plan, Way, argument_at, plan_of
 from minitorch2.lazy.record import NotPlainError, is_plain, record, value_of_plain
 from minitorch2.lazy.step import COUNTS, LOCK, Step, begin, current
+from minitorch2.lazy.trie import MISS
 from minitorch2.lazy.value import (
     LazyTensor,
     Meta,
@@ -46,19 +49,25 @@ def defer(
 
     Raises what eager mode raises for these arguments, at this line.
     """
-    plan = PLANS.get(id(func)) or plan_of(func)
     with LOCK:
+        made = expected_result(current(), func, args, kwargs, in_region=in_region)
+        if made is not MISS:
+            return made
+        plan = PLANS.get(id(func)) or plan_of(func)
         current().in_region = in_region
         if plan.is_recorded:
             first = args[0] if args else None
             is_pending = type(first) is LazyTensor and first.value.step is current()
-            if not is_pending and _are_numbers_of_the_host(args):
+            if not is_pending and (_are_numbers_of_the_host(args) or _is_number_made(args, kwargs)):
                 return _run_now(func, plan, args, kwargs)
             if not in_region and plan.written and _writes_ordinary(plan, args, kwargs):
                 return run_fallback(func, plan, args, kwargs)
             return _record(func, plan, args, kwargs)
         if plan.way is Way.RESHAPE:
             return _reshape(func, args, kwargs)
+        if plan.way is Way.SIZE:
+            func, args = BY_SIZE[func], (args[0], [*args[1].size()])
+            return _record(func, plan_of(func), args, kwargs)
         if plan.way is Way.DRAW:
             return draw(func, plan, args, kwargs, _record)
         if plan.way is Way.PASS:
@@ -175,8 +184,7 @@ def _was_there(step: Step, tensor: Any) -> bool:
     """Return whether a tensor's memory is older than the step."""
     if type(tensor) is not LazyTensor:
         return isinstance(tensor, torch.Tensor)
-    data = tensor.value.root.data
-    return data is not None and step.has_memory_of(data)
+    return step.was_there(tensor.value)
 
 
 def _value_of(step: Step, tensor: torch.Tensor) -> Value:
@@ -191,17 +199,30 @@ def _value_of(step: Step, tensor: torch.Tensor) -> Value:
 def _are_numbers_of_the_host(args: tuple[Any, ...]) -> bool:
     """Return whether all tensors are single elements on the CPU whose values are there.
 
-    To compute such a number is cheaper than to record it, and an optimizer may ask for its count of
-    steps without a barrier.
+    To compute such a number is cheaper than to record it, and an optimizer may ask for its counts
+    of steps without a barrier. Optimizers hold them in lists where parameters are on a GPU.
     """
     first = args[0] if args else None
+    if type(first) is list and first:
+        first = first[0]
     if not isinstance(first, torch.Tensor) or first.dim() or not first.is_cpu:
         return False
     return all(_is_number(a) for a in args if isinstance(a, torch.Tensor | list | tuple))
 
 
+def _is_number_made(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:
+    """Return whether a call makes a single element on the CPU, as ``torch.zeros(())`` does."""
+    if not args or type(args[0]) is not list or args[0]:
+        return False
+    device = kwargs.get("device")
+    return device is None or device.type == "cpu"
+
+
 def _is_number(argument: Any) -> bool:
-    if not isinstance(argument, torch.Tensor) or argument.dim():
+    """Return whether an argument is a number of the host, or a list of such numbers or floats."""
+    if type(argument) is list:
+        return all(type(item) is float or _is_number(item) for item in argument)
+    if not isinstance(argument, torch.Tensor) or argument.dim() or not argument.is_cpu:
         return False
     step = current()
     if type(argument) is LazyTensor:
@@ -214,9 +235,11 @@ def _is_number(argument: Any) -> bool:
 
 def _run_now(func: Operator, plan: Plan, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
     COUNTS.now += 1
-    is_lazy = any(type(a) is LazyTensor for a in args)
+    is_lazy = any(type(a) is LazyTensor for a in flat(args))
     real = map_tensors(args, lambda t: t.value.data if type(t) is LazyTensor else t)
     result = func(*real, **kwargs)
+    if plan.counts_writes:
+        torch.autograd.graph.increment_version(plan.written_by(args, kwargs))
     if plan.returned == (0,):
         return args[0]
     return map_tensors(result, as_lazy) if is_lazy else result

@@ -29,6 +29,7 @@ class Way(Enum):
     RECORD = "recorded"
     DRAW = "run at once, for it draws random numbers"
     RESHAPE = "recorded as a view, for it changes only the metadata of its argument"
+    SIZE = "recorded as the view of a size, which another tensor has"
     FALL_BACK = "run in eager mode"
     PASS = (
         "run at once, for it computes nothing: it makes or marks a tensor, or a time of a profile"
@@ -134,6 +135,12 @@ _COMPUTE_NOTHING: Final = {
     aten.empty.memory_format,
     aten.empty_strided.default,
 }
+BY_SIZE: Final = {
+    aten.expand_as.default: aten.expand.default,
+    aten.view_as.default: aten.view.default,
+    aten.reshape_as.default: aten.reshape.default,
+}
+"""Views as large as another tensor. Only inference mode leaves them whole."""
 _BITS: Final = {aten._conj.default, aten._neg_view.default}
 """Views that leave work for later readers, by a mark that wrappers do not carry."""
 PACK: Final = aten._pack_padded_sequence.default
@@ -181,8 +188,11 @@ def _way(func: Operator) -> Way:
         return Way.FALL_BACK
     if not types and not facts.written:
         return Way.FALL_BACK
-    if facts.is_view and schema.arguments[0].alias_info is None:
-        return Way.FALL_BACK
+    if func in BY_SIZE:
+        return Way.SIZE
+    tensors = sum("Tensor" in str(argument.type) for argument in schema.arguments)
+    if facts.is_view and (schema.arguments[0].alias_info is None or tensors > 1):
+        return Way.FALL_BACK  # a view is made again whenever its base has become data
     is_random = torch.Tag.nondeterministic_seeded in func.tags
     return Way.DRAW if is_random else Way.RECORD
 

@@ -16,7 +16,10 @@ from torch.overrides import TorchFunctionMode
 from minitorch2.graph.dispatch_mode import DispatchMode
 from minitorch2.lazy.barrier import mark_step, observe
 from minitorch2.lazy.defer import defer
+from minitorch2.lazy.expect import expected_result
 from minitorch2.lazy.infer import map_tensors
+from minitorch2.lazy.step import LOCK, current
+from minitorch2.lazy.trie import MISS
 from minitorch2.lazy.value import LazyTensor, Operator, undeferred
 from minitorch2.native.torch_internals.functions import READERS_OF_LENGTHS
 from minitorch2.native.torch_internals.modes import DisableTorchFunction
@@ -54,8 +57,13 @@ class _Deferring(DispatchMode):  # type: ignore[no-untyped-call]
         args: tuple[Any, ...] = (),
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
+        kwargs = kwargs or {}
+        with LOCK:
+            made = expected_result(current(), func, args, kwargs, in_region=True)
+        if made is not MISS:
+            return made
         with DisableTorchFunction():
-            return defer(func, args, kwargs or {}, in_region=True)
+            return defer(func, args, kwargs, in_region=True)
 
 
 _READERS: Final = {
@@ -79,6 +87,9 @@ _READERS_OF_LISTS: Final = {torch.tensor, torch.as_tensor, torch.asarray, torch.
 """Functions that read the numbers in a list without an operator."""
 
 
+_WATCHED: Final = {*_READERS, *_READERS_OF_INDICES, *_READERS_OF_LISTS, *READERS_OF_LENGTHS}
+
+
 class _Guard(TorchFunctionMode):
     """Ends the step before an ordinary tensor's memory is read directly."""
 
@@ -89,6 +100,8 @@ class _Guard(TorchFunctionMode):
         args: tuple[Any, ...] = (),
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
+        if func not in _WATCHED:
+            return func(*args, **(kwargs or {}))
         if func in _READERS and args and type(args[0]) is not LazyTensor:
             observe(args[0], getattr(func, "__name__", str(func)), exposes=True)
             with undeferred():

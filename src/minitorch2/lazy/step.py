@@ -97,6 +97,11 @@ class Step:
         """Return whether the step may write the memory of a real tensor, or read it."""
         return (self.writes or exposes) and self.has_memory_of(data)
 
+    def was_there(self, value: Value) -> bool:
+        """Return whether a value's memory is older than the step."""
+        data = value.root.data
+        return data is not None and self.has_memory_of(data)
+
     def meets_new(self, event: Event) -> bool:
         """Return whether the next operator is to run at once; those before it have run then.
 

@@ -12,9 +12,9 @@ shape is propagated, no graph is built, nothing is hashed but one event. The Laz
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias
 
 import torch
 
@@ -26,6 +26,8 @@ Numbers: TypeAlias = tuple[Number, ...]
 Event: TypeAlias = tuple[Any, ...]
 """The plan of an operator, or None for data that enters; the arguments but for varying numbers."""
 
+MISS: Final = object()
+"""The answer to a call that was not expected."""
 MOST_SAMPLES = 4
 """So many different steps that ended at one place are remembered, to see which numbers vary."""
 
@@ -95,6 +97,11 @@ class Place:
             self.samples = [*self.samples[1 - MOST_SAMPLES :], numbers]
 
 
+def no_match(*_: Any) -> Any:
+    """Match no call; each form begins so, and those whose last event has no short way remain so."""
+    return MISS
+
+
 @dataclass(eq=False, slots=True)
 class Form:
     """The position of a step among the steps of the same sizes.
@@ -103,11 +110,17 @@ class Form:
         place: the place of the step.
         results: the metadata of each new result of the last event.
         next: the forms that have followed, by event and by those of its numbers that tell sizes.
+        expected: the form that followed last, if `match` knows calls that lead to it.
+        match: compares a call with the last event and records it (`expect.py`).
+        wanted: what `match` compares and makes.
     """
 
     place: Place
     results: Metas = ()
     next: dict[tuple[Event, Numbers], Form] = field(default_factory=dict)
+    expected: Form | None = None
+    match: Callable[..., Any] = no_match
+    wanted: tuple[Any, ...] = ()
 
 
 class Trie:

@@ -139,6 +139,7 @@ class LazyTensor(torch.Tensor):
         observe: gives the real tensor (set by `barrier.py`).
     """
 
+    __slots__ = ("value",)
     value: Value
     defer: ClassVar[Callable[[Operator, tuple[Any, ...], Mapping[str, Any]], Any]]
     observe: ClassVar[Callable[..., torch.Tensor]]

@@ -448,3 +448,22 @@ def test_packed_sequences(layer, contagious):
             given = program(used, lazy.to_lazy(x) if contagious else x)
         for one, other in zip(given, wanted, strict=True):
             torch.testing.assert_close(lazy.to_eager(one), other)
+
+
+def test_views_as_large_as_another_tensor_in_inference_mode():
+    """A view kept the other tensor, which was recorded once more when the view was looked at."""
+
+    def program(x):
+        other = torch.as_strided(x.view(-1), x.shape, x.stride()).detach()
+        x.sum().add_(1)
+        with torch.inference_mode():
+            views = other.expand_as(other), other.view_as(x), other[:1].expand_as(x)
+        return [view + number for number, view in enumerate(views)]
+
+    x = torch.randn(3, 4)
+    wanted = program(x)
+    for _ in range(4):
+        with config.patch(backend="aot_eager"), lazy.lazily():
+            given = program(x)
+        torch.testing.assert_close([lazy.to_eager(t) for t in given], wanted)
+    assert not lazy.metrics().counts.fallbacks
