@@ -9,11 +9,12 @@ Data among the arguments enters the step first:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import torch
 
+from minitorch2.errors import UnsupportedError
 from minitorch2.graph.user_lines import user_line
 from minitorch2.lazy.at_once import note_results
 from minitorch2.lazy.event import END, FLOAT, INT, LIST
@@ -110,8 +111,31 @@ def encode(
         event.append(name)
         _add(step, argument, plan.varies_by_name[name], shares, event, numbers)
     if plan.reads_offset:
+        _check_window(step, *args)
         event.append(("offset", _offset_of(step, args[0])))
     return tuple(event), tuple(numbers)
+
+
+def _check_window(
+    step: Step,
+    tensor: Any,
+    size: Sequence[int],
+    stride: Sequence[int],
+    begin: int | None = None,
+    *_: Any,
+) -> None:
+    """Refuse a window that reaches over the end of data's memory: no event tells how long that is.
+
+    Raises:
+        UnsupportedError: the window is too long, so the real kernel refuses it.
+    """
+    data = value_of(step, tensor).root.data
+    if data is None or 0 in size:
+        return
+    start = _offset_of(step, tensor) if begin is None else begin
+    last = start + sum((n - 1) * by for n, by in zip(size, stride, strict=False))
+    if (last + 1) * data.itemsize > data.untyped_storage().nbytes():
+        raise UnsupportedError("a window reaches over the end of its memory")
 
 
 def _offset_of(step: Step, tensor: Any) -> int:

@@ -467,3 +467,18 @@ def test_views_as_large_as_another_tensor_in_inference_mode():
             given = program(x)
         torch.testing.assert_close([lazy.to_eager(t) for t in given], wanted)
     assert not lazy.metrics().counts.fallbacks
+
+
+@pytest.mark.parametrize("contagious", [False, True])
+def test_windows_over_the_end_of_memory(contagious):
+    """A window of memory that was long enough was known, so a shorter one failed at the look."""
+    for length in (12, 12, 12, 4, 12):
+        memory = torch.arange(float(length))
+        with nullcontext() if contagious else lazy.lazily():
+            start = (lazy.to_lazy(memory) if contagious else memory)[:2]
+            lazy.mark_step()
+            if length == 4:
+                with pytest.raises(RuntimeError, match="out of bounds for storage"):
+                    start.as_strided((3,), (2,), 1)
+            else:
+                assert start.as_strided((3,), (2,), 1).tolist() == [1, 3, 5]
