@@ -73,8 +73,7 @@ def defer(
         if plan.way is Way.PASS:
             return func(*args, **kwargs)
         if func is _ITEM and _is_number(args[0]):
-            COUNTS.now += 1
-            return func(LazyTensor.observe(args[0], "item"))
+            return _run_now(func, plan, args, kwargs)
         return run_fallback(func, plan, args, kwargs)
 
 
@@ -236,8 +235,9 @@ def _is_number(argument: Any) -> bool:
 def _run_now(func: Operator, plan: Plan, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
     COUNTS.now += 1
     is_lazy = any(type(a) is LazyTensor for a in flat(args))
-    real = map_tensors(args, lambda t: t.value.data if type(t) is LazyTensor else t)
-    result = func(*real, **kwargs)
+    if is_lazy:
+        real = map_tensors(args, lambda t: t.value.data if type(t) is LazyTensor else t)
+    result = func(*(real if is_lazy else args), **kwargs)
     if plan.counts_writes:
         torch.autograd.graph.increment_version(plan.written_by(args, kwargs))
     if plan.returned == (0,):
