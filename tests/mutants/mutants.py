@@ -4,8 +4,10 @@ Every layer has some. A property test that lets one through is too weak and must
 a bug that is easier to find would prove nothing.
 """
 
+import gc
 from collections.abc import Callable
 from dataclasses import dataclass
+from types import FunctionType
 from typing import Any
 
 from minitorch2.api import compile_options
@@ -15,6 +17,7 @@ from minitorch2.autograd.recompute import is_recomputable
 from minitorch2.backends.graph_cache import key as graph_key
 from minitorch2.bytecode.building import objects
 from minitorch2.bytecode.dispatch.region import Region
+from minitorch2.bytecode.frames import skip_files
 from minitorch2.bytecode.frames.worth import is_worth_capturing
 from minitorch2.bytecode.guards import containers, guard_program, guard_text, values
 from minitorch2.bytecode.guards.torch_state import GlobalState
@@ -49,6 +52,7 @@ from minitorch2.codegen.memory import Memory
 from minitorch2.codegen.numba.handler import NumbaHandler
 from minitorch2.codegen.triton import reductions as triton_reductions
 from minitorch2.codegen.triton.kernel import KernelPrinter
+from minitorch2.foundation.generated_code import is_generated
 from minitorch2.graph import data_dependent, raising
 from minitorch2.graph.kernel_launch import KernelLaunch
 from minitorch2.graph.node import SourceLine
@@ -61,6 +65,7 @@ from minitorch2.lazy import barrier, defer, program, record, step
 from minitorch2.loopir import fusion, fusion_region, lower_graph, memory_plan
 from minitorch2.loopir.handlers.interpreter import ELEMENTWISE_RULES
 from minitorch2.loopir.lowering import combine, creation
+from minitorch2.native.cpython import frame_hook
 from minitorch2.native.kernel_library import vecmath  # noqa: F401 - fills the library
 from minitorch2.native.kernel_library.library import LIBRARY
 from minitorch2.native.torch_internals import accumulators, tensor_layout
@@ -76,7 +81,7 @@ from minitorch2.script.runtime import code, python_code
 from minitorch2.script.runtime.variables import Variables
 from minitorch2.script.syntax.expression_parser import ExpressionParser
 from minitorch2.script.syntax.lexer import Lexer
-from tests.mutants.planting import Edit, Swap
+from tests.mutants.planting import Edit, Swap, Together
 from tests.property import (
     test_bytecode_machine,
     test_capture_programs,
@@ -125,7 +130,7 @@ class Mutant:
 
     layer: str
     bug: str
-    plant: Edit | Swap
+    plant: Edit | Swap | Together
     found_by: Callable[..., Any]
     examples: int = 100
 
@@ -133,6 +138,14 @@ class Mutant:
     def name(self) -> str:
         """The layer and the bug, as a test's name."""
         return f"{self.layer}: {self.bug}".replace(" ", "-")
+
+
+def forget_skipped_code() -> None:
+    """Let the frame hook ask again about all code but its own."""
+    skip_files.is_skipped_file.cache_clear()
+    for each in gc.get_objects():
+        if isinstance(each, FunctionType) and each.__module__ != frame_hook.__name__:
+            frame_hook.unskip(each.__code__)
 
 
 MUTANTS = (
@@ -197,6 +210,25 @@ MUTANTS = (
              "if found is None and self.source is not None:", "if False:"),
         test_training_programs.test_hooks_that_a_step_sets_are_called,
         examples=30,
+    ),
+    Mutant(
+        "bytecode capture",
+        "the backward program that Python runs in a step is captured",
+        Together(
+            (Edit(is_generated, "file.startswith(PREFIX) or file in _WRITTEN", "False"),
+             Edit(skip_files.runs_apart, "is_generated(file) or file.startswith(COMPILER)",
+                  "False")),
+            forget_skipped_code,
+        ),
+        test_training_programs.test_generated_programs_are_not_captured,
+        examples=10,
+    ),
+    Mutant(
+        "bytecode capture",
+        "hooks are not called where captured code finds the gradient of what it computes",
+        Edit(engine_rules._hooked, "*watched(evaluator.capture).get(tensor, ()),", ""),
+        test_training_programs.test_hooks_that_a_step_sets_are_called,
+        examples=60,
     ),
     Mutant(
         "guards",

@@ -9,7 +9,7 @@ import inspect
 import linecache
 import textwrap
 from collections.abc import Callable, Iterator, MutableMapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from types import CodeType, FunctionType
 from typing import Any
@@ -69,6 +69,32 @@ class Swap:
 
     def __str__(self) -> str:
         return f"{self.first}  <->  {self.second}"
+
+
+@dataclass(frozen=True)
+class Together:
+    """Edits that make one bug together; `forget` drops what was noted before and with the bug."""
+
+    edits: tuple[Edit, ...]
+    forget: Callable[[], None]
+
+    @contextmanager
+    def planted(self) -> Iterator[None]:
+        """The functions with their bug, for the length of the block."""
+        with ExitStack() as stack:
+            stack.callback(self.forget)
+            for edit in self.edits:
+                stack.enter_context(edit.planted())
+            self.forget()
+            yield
+
+    @property
+    def place(self) -> str:
+        """The files and the functions."""
+        return ", ".join(edit.place for edit in self.edits)
+
+    def __str__(self) -> str:
+        return "; ".join(map(str, self.edits))
 
 
 def edited(function: FunctionType, old: str, new: str) -> CodeType:

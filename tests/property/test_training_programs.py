@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 import minitorch2
+from tests.property import training_styles
 from tests.property.training_programs import Program, check, programs, random_programs
 
 SMALL = settings(
@@ -22,8 +23,11 @@ SMALL = settings(
 ARRIVALS = ("accumulated", "gradient_hooks", "reduced_in_backward", "twice_backward", "weighted")
 """Styles in which more happens to a gradient than that it is stored."""
 
-HOOKS = ("hooks_of_leaves_inside", "hooks_of_modules_inside")
+HOOKS = ("hooks_of_leaves_inside", "hooks_of_modules_inside", "hooks_with_effects_inside")
 """Styles whose step sets hooks and removes them."""
+
+BROKEN = ("broken_before", "broken_behind")
+"""Styles in which Python runs ``backward``, or may do so."""
 
 RARE_MODELS = ("sparse", "checkpointed", "bag", "embedding", "hooked")
 """Models whose gradients are sparse, or made in a second forward pass."""
@@ -46,6 +50,13 @@ def test_gradients_of_rare_modules_are_eagers(program: Program) -> None:
 @given(programs(models=["linear", "unused"], optimizers=["plain"], styles=HOOKS))
 def test_hooks_that_a_step_sets_are_called(program: Program) -> None:
     check(program)
+
+
+@SMALL
+@given(programs(models=["linear"], losses=["mse"], optimizers=["plain"], styles=BROKEN))
+def test_generated_programs_are_not_captured(program: Program) -> None:
+    breaks = check(program, "numba").texts("graph_break")
+    assert not [text for text in breaks if training_styles.__file__ not in text.splitlines()[0]]
 
 
 @SMALL

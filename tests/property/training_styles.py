@@ -701,6 +701,24 @@ def hooks_of_modules_inside(t: Training) -> Step:
     return t.compile(step)
 
 
+@one_graph
+def hooks_with_effects_inside(t: Training) -> Step:
+    """hooks on what the model computes, one of which keeps what it sees"""
+
+    def step(x: Tensor, y: Tensor) -> Any:
+        seen: list[Tensor] = []
+        t.optimizer.zero_grad()
+        out = t.model(x)
+        out.register_hook(lambda g: seen.append(g.detach()))
+        out.register_hook(lambda g: g * 0.5)
+        loss = t.loss(out, y)
+        loss.backward()
+        t.optimizer.step()
+        return loss, seen
+
+    return t.compile(step)
+
+
 @several_graphs
 def hooked_inside(t: Training) -> Step:
     """a hook on a tensor of the graph"""

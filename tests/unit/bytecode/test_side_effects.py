@@ -1,6 +1,8 @@
 """Writes are deferred, collapsed, dropped when nobody can see them, and replayed in order."""
 
+import pytest
 import torch
+from torch.utils.checkpoint import checkpoint
 
 from tests.unit.bytecode.capturing import capture, check, residual
 
@@ -271,3 +273,38 @@ def test_a_log_that_is_read_is_guarded():
     for length in (2, 3, 4):
         assert torch.equal(compiled(X), X + length + 1)
     assert all(entry is X for entry in log[1:])
+
+
+def _noted_in_a_checkpoint(x):
+    seen = []
+    result = checkpoint(lambda x: seen.append(x * 2) or x.cos(), x.sin(), use_reentrant=False)
+    return result, seen
+
+
+def _noted_in_a_branch(x):
+    seen = {}
+
+    def branch(x):
+        seen["x"] = x * 2
+        return x.cos()
+
+    return torch.cond(x.sum() > 0, branch, branch, (x.sin(),)), seen
+
+
+def _noted_in_a_hook(x):
+    seen, y = [], x.sin()
+    y.register_hook(lambda gradient: seen.append(gradient * 2))
+    y.sum().backward()
+    return y.detach(), seen, x.grad
+
+
+@pytest.mark.parametrize("program", [_noted_in_a_checkpoint, _noted_in_a_hook])
+def test_a_part_of_its_own_changes_a_container_of_the_frame(program):
+    """Regression: the container held tensors that no graph returned."""
+    found, wanted = (f(torch.ones(3, requires_grad=True)) for f in (capture(program), program))
+    torch.testing.assert_close(found, wanted)
+
+
+def test_a_branch_changes_a_container_of_the_frame():
+    _, seen = capture(_noted_in_a_branch)(torch.ones(3))  # eager PyTorch refuses it
+    torch.testing.assert_close(seen["x"], torch.ones(3).sin() * 2)

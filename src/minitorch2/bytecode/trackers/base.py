@@ -9,8 +9,9 @@ and never gives a wrong answer. PyTorch 2 paper, sections 3.4 and 3.5.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from typing import Any, ClassVar, NoReturn
+from typing import Any, ClassVar, Final, NoReturn
 
 from minitorch2.bytecode.guards import Guard
 from minitorch2.bytecode.guards.sources import Source
@@ -42,6 +43,9 @@ def _trackers_in(value: object) -> Iterator[VariableTracker]:
             yield from _trackers_in(part)
 
 
+BIRTHS: Final = itertools.count()
+
+
 class VariableTracker:
     """A Python value, as far as it is known while a frame is evaluated symbolically.
 
@@ -50,6 +54,7 @@ class VariableTracker:
 
     Attributes:
         is_key: whether its identity was looked up among those of other keys.
+        birth: a number that is larger for each tracker that is made later.
     """
 
     in_graph: ClassVar[bool] = False
@@ -61,6 +66,7 @@ class VariableTracker:
         self.source = source
         self.guards = guards
         self.is_key = False
+        self.birth = next(BIRTHS)
 
     # Kind of the value --------------------------------------------------------------------------
 

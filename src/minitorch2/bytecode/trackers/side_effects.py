@@ -23,7 +23,7 @@ from typing import Final
 
 import torch
 
-from minitorch2.bytecode.trackers.base import Arguments, VariableTracker, unsupported
+from minitorch2.bytecode.trackers.base import BIRTHS, Arguments, VariableTracker, unsupported
 from minitorch2.bytecode.trackers.interfaces import Residual
 from minitorch2.graph.scope import is_name
 
@@ -199,7 +199,7 @@ class SideEffects:
     """
 
     writes: int = 0
-    _made_apart: set[int] | None = None
+    _apart_since: int | None = None
     _classes: dict[str, dict[type, VariableTracker]] = field(default_factory=dict)
     _effects: dict[object, Effect] = field(default_factory=dict)
     _new: dict[int, VariableTracker] = field(default_factory=dict)
@@ -214,23 +214,22 @@ class SideEffects:
     def new_object(self, tracker: VariableTracker) -> None:
         """Note an object that the captured code makes: unseen unless a live value refers to it."""
         self._new[id(tracker)] = tracker
-        if self._made_apart is not None:
-            self._made_apart.add(id(tracker))
 
     @contextmanager
     def apart(self) -> Iterator[None]:
         """Record the program apart inside of the block."""
-        outer, self._made_apart = self._made_apart, set()
+        outer, self._apart_since = self._apart_since, next(BIRTHS)
         try:
             yield
         finally:
-            made, self._made_apart = self._made_apart, outer
-            if outer is not None:
-                outer |= made
+            self._apart_since = outer
 
     def _count(self, owner: VariableTracker) -> None:
-        if self._made_apart is None or id(owner) not in self._made_apart:
+        if not (self.is_new(owner) and self._is_made_apart(owner)):
             self.writes += 1
+
+    def _is_made_apart(self, tracker: VariableTracker) -> bool:
+        return self._apart_since is not None and tracker.birth > self._apart_since
 
     def add(self, effect: Effect) -> None:
         """Record an effect on a place that no later read asks about."""
@@ -324,6 +323,8 @@ class SideEffects:
         if container.source is not None or self.is_new(container):
             self._count(container)
             self._effects.setdefault(("container", id(container)), ContainerEffect(container))
+        elif self._apart_since is not None and not self._is_made_apart(container):
+            self.writes += 1
 
     def changes(self, container: VariableTracker) -> bool:
         """Return whether a change of a container is pending."""
