@@ -11,6 +11,7 @@ from types import FunctionType
 from typing import Any
 
 from minitorch2.api import compile_options
+from minitorch2.autograd import runtime
 from minitorch2.autograd.decompositions import activations
 from minitorch2.autograd.epilogue import Epilogue
 from minitorch2.autograd.recompute import is_recomputable
@@ -53,7 +54,7 @@ from minitorch2.codegen.numba.handler import NumbaHandler
 from minitorch2.codegen.triton import reductions as triton_reductions
 from minitorch2.codegen.triton.kernel import KernelPrinter
 from minitorch2.foundation.generated_code import is_generated
-from minitorch2.graph import data_dependent, raising
+from minitorch2.graph import data_dependent, history, raising
 from minitorch2.graph.kernel_launch import KernelLaunch
 from minitorch2.graph.node import SourceLine
 from minitorch2.graph.passes import eliminate_common_subexpressions, eliminate_dead_code
@@ -92,6 +93,7 @@ from tests.property import (
     test_graphs,
     test_guard_handlers,
     test_guards,
+    test_jagged_programs,
     test_joint_graphs,
     test_lazy_programs,
     test_loop_bodies,
@@ -99,6 +101,7 @@ from tests.property import (
     test_numba_kernels,
     test_operations,
     test_rare_parts,
+    test_results,
     test_rewriting,
     test_script_aliasing,
     test_script_passes,
@@ -541,6 +544,18 @@ MUTANTS = (
         "writes to inputs that need no gradient are not written back",
         Edit(Epilogue._copy_in_turn, "    target.copy_(value)", "    pass"),
         test_graphs.test_values_memory_and_mutations_are_eagers,
+    ),
+    Mutant(
+        "autograd",
+        "what a jagged tensor is made of has no gradient beside the tensor",
+        Edit(history.has_own_gradient, 'getattr(history, "variable", None) is not base', "False"),
+        test_jagged_programs.test_programs_on_jagged_tensors_are_eagers,
+    ),
+    Mutant(
+        "autograd",
+        "a result that is a view of memory of the graph may not be written to",
+        Edit(runtime._without_base, "value.detach() if is_view else value", "value"),
+        test_results.test_results_may_be_written_to_as_in_eager,
     ),
     Mutant(
         "loopir",

@@ -36,6 +36,8 @@ NETS = (
     Net("data", PYTEST + "test_unbacked.py", 1),
     Net("numpy", PYTEST + "test_numpy_programs.py", 2),
     Net("subclasses", PYTEST + "test_subclasses.py", 2),
+    Net("jagged tensors", PYTEST + "test_jagged_programs.py", 2),
+    Net("results", PYTEST + "test_results.py", 2),
     Net("branches and loops", PYTEST + "test_higher_order.py", 1),
     Net("gradients", PYTEST + "test_joint_graphs.py", 3),
     Net("mutation", PYTEST + "test_functionalization.py", 2),

@@ -74,13 +74,16 @@ def mark_hooked(tensor: torch.Tensor) -> None:
 
 
 def has_own_gradient(view: torch.Tensor, base: torch.Tensor) -> bool:
-    """Return whether a view comes from a function, or has a hook, whose gradient may be any."""
+    """Return whether the gradient of a view is not that of its base, seen through views only.
+
+    It may come from a function, through a hook, or from what was written to the view alone.
+    """
     history: Any = view.grad_fn
     while history is not None and history is not base.grad_fn:
         if _changes_gradient(history):
             return True
         if len(history.next_functions) != 1:
-            break
+            return getattr(history, "variable", None) is not base
         history = history.next_functions[0][0]
     return False
 

@@ -75,6 +75,11 @@ PROGRAMS = {
     "made and left inside": lambda x: (nested_tensor_from_jagged(x.values(), x.offsets())).values(),
     "written": lambda x: (x * 2).add_(1),
     "two": lambda x: (x * 2, (x + 1).values()),
+    "beside its values": lambda x: (y := x * 2, y.values()),
+    "made beside its values": lambda x: (
+        y := nested_tensor_from_jagged(x.values() + 1, x.offsets()),
+        y.values(),
+    ),
 }
 
 
