@@ -16,7 +16,7 @@ Laws (``v`` is a view operation, ``put_v`` its inverse)::
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, Protocol
 
 import torch
@@ -49,6 +49,11 @@ class ViewStep:
         """Run the view on a real tensor."""
         result: torch.Tensor = self.func(tensor, *self.args, **self.kwargs)
         return result
+
+    def with_gradient(self) -> ViewStep:
+        """Return the step of a differentiable view, which autograd may have made of a `detach`."""
+        is_detached = self.func is torch.ops.aten.detach.default
+        return replace(self, func=torch.ops.aten.alias.default) if is_detached else self
 
 
 @dataclass(eq=False)

@@ -369,6 +369,8 @@ class _ProgramTracer:
         if head is result:
             return Computed(index)
         below = state.views[len(self.tracer.state_of(head).views) :]
+        if not detached:
+            below = tuple(step.with_gradient() for step in below)
         return OutputView(index, self._with_numbers(below), detached, cut)
 
     def _with_numbers(self, views: tuple[ViewStep, ...]) -> tuple[ViewStep, ...]:
