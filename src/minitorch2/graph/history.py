@@ -74,10 +74,7 @@ def mark_hooked(tensor: torch.Tensor) -> None:
 
 
 def has_own_gradient(view: torch.Tensor, base: torch.Tensor) -> bool:
-    """Return whether the gradient of a view is not that of its base, seen through views only.
-
-    It may come from a function, through a hook, or from what was written to the view alone.
-    """
+    """Return whether the gradient of a view is not just that of its base: a function gave it."""
     history: Any = view.grad_fn
     while history is not None and history is not base.grad_fn:
         if _changes_gradient(history):

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from typing import Any, ClassVar, Final, NoReturn
+from typing import Any, ClassVar, NoReturn
 
 from minitorch2.bytecode.guards import Guard
 from minitorch2.bytecode.guards.sources import Source
@@ -43,9 +43,6 @@ def _trackers_in(value: object) -> Iterator[VariableTracker]:
             yield from _trackers_in(part)
 
 
-BIRTHS: Final = itertools.count()
-
-
 class VariableTracker:
     """A Python value, as far as it is known while a frame is evaluated symbolically.
 
@@ -57,6 +54,7 @@ class VariableTracker:
         birth: a number that is larger for each tracker that is made later.
     """
 
+    births: ClassVar = itertools.count()
     in_graph: ClassVar[bool] = False
     """True if operators on the value become nodes of the graph (tensors, symbolic numbers)."""
 
@@ -66,7 +64,7 @@ class VariableTracker:
         self.source = source
         self.guards = guards
         self.is_key = False
-        self.birth = next(BIRTHS)
+        self.birth = next(self.births)
 
     # Kind of the value --------------------------------------------------------------------------
 

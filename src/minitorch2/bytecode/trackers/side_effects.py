@@ -23,7 +23,7 @@ from typing import Final
 
 import torch
 
-from minitorch2.bytecode.trackers.base import BIRTHS, Arguments, VariableTracker, unsupported
+from minitorch2.bytecode.trackers.base import Arguments, VariableTracker, unsupported
 from minitorch2.bytecode.trackers.interfaces import Residual
 from minitorch2.graph.scope import is_name
 
@@ -218,7 +218,7 @@ class SideEffects:
     @contextmanager
     def apart(self) -> Iterator[None]:
         """Record the program apart inside of the block."""
-        outer, self._apart_since = self._apart_since, next(BIRTHS)
+        outer, self._apart_since = self._apart_since, next(VariableTracker.births)
         try:
             yield
         finally:
