@@ -181,6 +181,11 @@ class Config:
         "what compiles CPU kernels: the project's own front end, Numba, or nothing, to debug them",
         Choice("minitorch2", "numba", "python"),
     ] = "minitorch2"
+    halide_schedule: Annotated[
+        str,
+        "the order of Halide kernels' loops: ours, or one that an autoscheduler finds",
+        Choice("ours", "mullapudi2016", "adams2019", "li2018", "anderson2021"),
+    ] = "ours"
     cache: Annotated[bool, "keep compiled graphs and kernels on disk"] = True
     cache_megabytes: Annotated[int, "the cache folder is kept below this size", Range(0)] = 1024
     cache_dir: Annotated[str, "folder of the cache, empty = the user's cache folder"] = ""

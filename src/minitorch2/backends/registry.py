@@ -62,6 +62,9 @@ BACKENDS: Final[dict[str, Entry]] = {
     "aot_numpy": Entry(f"{_HERE}.aot_numpy:aot_numpy", ("debug",)),
     "numba": Entry(f"{_HERE}.numba:numba"),
     "triton": Entry(f"{_HERE}.triton:triton"),
+    "halide": Entry(
+        f"{_HERE}.channels_last:kernels", target="minitorch2.codegen.halide.target:HALIDE"
+    ),
 }
 
 DEFAULTS: Final = {"cuda": "triton"}
