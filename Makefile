@@ -23,7 +23,7 @@ $(READY): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(RUN) pip install --quiet --upgrade pip
 	$(RUN) pip install --quiet '$(TORCH)'
-	$(RUN) pip install --quiet --editable '.[triton,demo,test,docs,bench,lint]'
+	$(RUN) pip install --quiet --editable '.[triton,halide,demo,test,docs,bench,lint]'
 	touch $@
 
 demo: $(READY)  ## a pretrained encoder and a GPT, eagerly and compiled (ARGS="--peer --quick")

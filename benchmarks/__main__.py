@@ -18,6 +18,7 @@ from benchmarks import (
     compile_time,
     dynamic,
     figure4,
+    halide,
     kernels,
     lazy,
     memory,
@@ -85,6 +86,7 @@ def main(arguments: Sequence[str]) -> int:
         "captures",
         "compile_time",
         "dynamic",
+        "halide",
         "lazy",
         "memory",
         "meta_coverage",
@@ -114,6 +116,8 @@ def main(arguments: Sequence[str]) -> int:
         return breadth.run(options.only, options.device, options.peer, RESULTS, console)
     if options.suite == "captures":
         return captures.run(options.quick, options.only, RESULTS, console)
+    if options.suite == "halide":
+        return halide.run(options.peer, options.only, RESULTS, console)
     if options.suite == "script":
         return script.run(options.only, RESULTS, console)
     if options.suite == "lazy":

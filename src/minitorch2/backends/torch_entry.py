@@ -74,7 +74,7 @@ class PerSignature:
         module = from_torch_fx(self.gm)
         for position in self.numbers or ():
             _specialise(module.graph.placeholders[position], inputs[position].item())
-        backend = lookup_backend(default_backend(module, inputs))
+        backend = lookup_backend(config.current().backend or default_backend(module, inputs))
         if not varies:
             wanted = self.sizes.values(inputs)
             return (lambda given: self.sizes.values(given) == wanted), backend(module, inputs)

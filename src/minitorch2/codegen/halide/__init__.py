@@ -1,7 +1,7 @@
 """Halide kernels: the third handler over the same loop bodies.
 
-Halide is a language for loops in which the values and the order of their computation are two texts:
-an *algorithm* defines functions of integers, a *schedule* says where they are computed, and in which
+Halide is a language for loops in which values and the order of their computation are two texts. An
+*algorithm* defines functions of integers. A *schedule* says where they are computed, and in which
 loops. A loop body is a value without an order, so it is an algorithm as it stands.
 
     elementary.py  `erf` and its like: the source of the CPU's functions, run on expressions
@@ -55,6 +55,11 @@ class KernelSource(NamedTuple):
     arguments: tuple[Argument, ...]
     inputs: int
     limits: tuple[Dim, ...] = ()
+
+    def fields(self) -> str:
+        """Return what follows the text, as Python."""
+        plain = self._replace(arguments=tuple(tuple(each) for each in self.arguments))  # type: ignore[misc]
+        return ", ".join(map(repr, plain[2:]))
 
     def key(self) -> str:
         """Return a text that is equal for kernels that compute the same."""

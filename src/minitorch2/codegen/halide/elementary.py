@@ -1,7 +1,7 @@
 """Elementary functions of floats: those of the CPU's kernel library, run on Halide's expressions.
 
-A function of `native.kernel_library` is straight-line Python: assignments, arithmetic, choices. Here
-its source is executed once more, with expressions for numbers:
+A function of `native.kernel_library` is straight-line Python: assignments, arithmetic, choices.
+Here its source is executed once more, with expressions for numbers:
 
     x if c else y   -->  where(c, x, y)
     a and b, not a  -->  a & b, hl.logical_not(a)
@@ -48,7 +48,8 @@ def function(name: str, kind: str) -> Callable[..., Any]:
     """
     versioned = f"{name}_f64" if kind == "float64" else name
     if versioned in _OF_C:
-        return _OF_C[versioned]
+        found: Callable[..., Any] = _OF_C[versioned]
+        return found
     if PREFIX + versioned not in LIBRARY:
         raise LoweringError(f"Halide has no {name} of {kind}")
     return _translated(versioned, kind)
@@ -62,7 +63,9 @@ def _translated(name: str, kind: str) -> Callable[..., Any]:
     (definition,) = tree.body
     assert isinstance(definition, ast.FunctionDef)
     definition.decorator_list = []
-    code = compile(ast.fix_missing_locations(_Choices().visit(tree)), inspect.getfile(python), "exec")
+    code = compile(
+        ast.fix_missing_locations(_Choices().visit(tree)), inspect.getfile(python), "exec"
+    )
     (body,) = (part for part in code.co_consts if inspect.iscode(part))
     exact = {"fma": _fused} if name in _NEEDS_EXACT_PRODUCTS else {}
     names = {name: _meaning(name, python.__globals__, kind) for name in body.co_names} | exact
@@ -92,7 +95,6 @@ class _Choices(ast.NodeTransformer):
         is_sign = isinstance(node.op, ast.USub)
         return _call("neg" if is_sign else "logical_not", node.operand)
 
-
     def visit_Constant(self, node: ast.Constant) -> ast.AST:
         """Rewrite a number with a point, which is a float64 where no cast is around it."""
         return _call("float64", node) if isinstance(node.value, float) else node
@@ -121,6 +123,8 @@ def _meaning(name: str, module: dict[str, Any], kind: str) -> Any:
         return CASTS[kind]
     if PREFIX + name in LIBRARY:
         return _by_type(name)
+    if name.startswith("c_"):
+        raise LoweringError(f"Halide has no {name.removeprefix('c_')}")
     value = module.get(name, getattr(np, name, None))
     if isinstance(value, np.generic):
         return CASTS[value.dtype.name](value.item())
@@ -139,7 +143,7 @@ def _by_type(name: str) -> Callable[..., Any]:
     return call
 
 
-# -- what the functions are made of ------------------------------------------------------------------
+# -- what the functions are made of ----------------------------------------------------------------
 
 
 def bits(x: Any) -> Any:
@@ -218,7 +222,8 @@ def _fused(a: Any, b: Any, c: Any) -> Any:
 
 
 _OPERATIONS: dict[str, Callable[..., Any]] = CASTS | {
-    "f32": hl.f32, "where": where, "neg": neg, "lshift": lshift, "ge": ge, "le": le, "logical_not": hl.logical_not,
+    "f32": hl.f32, "where": where, "neg": neg, "lshift": lshift, "ge": ge, "le": le,
+    "logical_not": hl.logical_not,
     "both": lambda a, b: a & b, "either": lambda a, b: a | b, "bits": bits,
     "from_bits": from_bits, "copysign": copysign, "absolute": hl.abs, "polynomial": polynomial,
     "fma": lambda a, b, c: a * b + c, "fused": _fused, "floor": hl.floor, "ceil": hl.ceil,

@@ -53,7 +53,7 @@ def bitcast(x: Any, kind: str) -> Any:
     return convert(x, kind) if "bool" in (kind, str(x.type())) else hl.reinterpret(TYPES[kind], x)
 
 
-# -- 16-bit floats: the kind is the place of the fraction's first bit in a float32 ---------------------
+# -- 16-bit floats: the kind is the place of the fraction's first bit in a float32 -----------------
 
 
 def _nan_pattern(x: Any, cut: int, exponent: int) -> tuple[Any, Any]:
@@ -95,7 +95,7 @@ def to_bfloat16(x: Any) -> Any:
     return hl.select(fits, pattern, hl.is_nan(x), hl.u16(0x7FC0), rounded)
 
 
-# -- elementwise primitives --------------------------------------------------------------------------
+# -- elementwise primitives ------------------------------------------------------------------------
 
 
 def maximum(x: Any, y: Any) -> Any:
@@ -192,15 +192,15 @@ def __getattr__(name: str) -> Callable[..., Any]:
     return apply
 
 
-# -- memory ------------------------------------------------------------------------------------------
+# -- memory ----------------------------------------------------------------------------------------
 
 
 def shape(buffers: Sequence[Any], dims: Sequence[Sequence[tuple[int | str, int | str]]]) -> None:
     """Tell Halide the extents and strides that are known; names stand for those that vary."""
-    for buffer, of_buffer in zip(buffers, dims, strict=True):
+    for place, (buffer, of_buffer) in enumerate(zip(buffers, dims, strict=True)):
         for number, (extent, stride) in enumerate(of_buffer):
             dim = buffer.dim(number)
-            if of_buffer is dims[0]:  # outputs of one function have the extents of the first
+            if place == 0:  # the others have the same extents
                 dim.set_min(0)
                 dim.set_extent(extent if isinstance(extent, int) else hl.Expr())
             dim.set_stride(stride if isinstance(stride, int) else hl.Expr())
@@ -230,7 +230,7 @@ def complaint(value: Any, wide: Any, size: Any, *masks: Any) -> Any:
     return hl.select(is_wrong, hl.i64(value), hl.i64(NOTHING_WRONG))
 
 
-# -- reductions --------------------------------------------------------------------------------------
+# -- reductions ------------------------------------------------------------------------------------
 
 
 def summand(kind: str, x: Any, accumulator: str) -> Any:

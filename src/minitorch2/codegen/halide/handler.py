@@ -4,7 +4,7 @@
     buf1[r0, i0] = lib.exp(tmp1 - buf0[i0])
 
 A value is a name for an expression of the loops' variables. It belongs to no loop: where it is
-computed, and how often, is what a schedule says. So there are no scopes, and equal texts share a name
+computed, and how often, is what a schedule says. So equal texts share a name
 throughout a kernel.
 """
 
@@ -46,7 +46,7 @@ def name_of(dtype: torch.dtype) -> str:
 class HalideHandler(OpsHandler[TextValue]):
     """The handler that collects lines; the kernel printer says what a body's own buffers are.
 
-    `calls` are the values of the kernel's own buffers. `stored` is the last store's place and value.
+    `calls` are the values of the kernel's own buffers. `stored` is the last store.
     `complaints` are the texts of computed indices out of range, with the size that they exceed.
     """
 
@@ -201,5 +201,7 @@ class HalideHandler(OpsHandler[TextValue]):
         """Return an operator or a call."""
         operand = args[-1].dtype
         sign = INFIX.get(name) or (FLOAT_INFIX.get(name) if operand.is_floating_point else None)
-        text = f" {sign} ".join(map(str, args)) if sign else f"lib.{name}({', '.join(map(str, args))})"
+        text = (
+            f" {sign} ".join(map(str, args)) if sign else f"lib.{name}({', '.join(map(str, args))})"
+        )
         return self.assign(text, torch.bool if name in PREDICATES else operand)

@@ -87,7 +87,9 @@ class _KernelPrinter:
         return self.read.setdefault(root, f"in_ptr{len(self.read)}")
 
     def _dim(self, expr: Expr) -> Dim:
-        return int(expr) if isinstance(expr, int) or expr.is_Integer else str(self.handler.size(expr))
+        return (
+            int(expr) if isinstance(expr, int) or expr.is_Integer else str(self.handler.size(expr))
+        )
 
     def _input(self, root: str) -> Argument:
         layout = self.buffers[root].fixed_layout()
@@ -112,7 +114,9 @@ class _KernelPrinter:
     def _domain(self, loops: Sequence[tuple[str, Expr]], first: int = 0) -> str:
         """Add a domain of reduction over loops; return its name."""
         name = self.fresh("k")
-        sizes = [f"({first}, {self.handler.index(n)}{f' - {first}' * bool(first)})" for _, n in loops]
+        sizes = [
+            f"({first}, {self.handler.index(n)}{f' - {first}' * bool(first)})" for _, n in loops
+        ]
         self.lines.append(f'{name} = hl.RDom([{", ".join(reversed(sizes))}], "{name}")')
         return name
 
@@ -144,9 +148,7 @@ class _KernelPrinter:
         is_sum = kind in ("sum", "prod") and dtype == torch.float32
         return torch.float64 if is_sum and is_long else dtype
 
-    def _extreme(
-        self, kind: str, dtype: torch.dtype, values: list[TextValue], k: str
-    ) -> TextValue:
+    def _extreme(self, kind: str, dtype: torch.dtype, values: list[TextValue], k: str) -> TextValue:
         """Define the place of an extreme: a function of two values."""
         full, kept = self._loops(True), self._loops(False)
         inner = _places(full[len(kept) :], k)
@@ -154,7 +156,9 @@ class _KernelPrinter:
         start = self.handler.constant(operators.neutral(kind, values[0].dtype), values[0].dtype)
         last = self.handler.constant(2**63 - 1, torch.int64)
         total = self.define("total", kept, f"hl.Tuple([{start}, {last}])")
-        old, new = (f"lib.both({f})" for f in (f"{total}[{_call(kept)}]", f"{value}[{inner}{_call(kept)}]"))
+        old, new = (
+            f"lib.both({f})" for f in (f"{total}[{_call(kept)}]", f"{value}[{inner}{_call(kept)}]")
+        )
         self.lines.append(f"{total}[{_call(kept)}] = lib.first_extreme('{kind}', {old}, {new})")
         self.found.totals[total] = Total(k, kept, full[len(kept) :], True)
         return self.handler.assign(f"hl.Expr({total}[{_call(kept)}][1])", dtype)
@@ -169,7 +173,8 @@ class _KernelPrinter:
         total = self.define("total", full, f"{v}[{_call(full)}]")
         k = self._domain(full[-1:], first=1)
         rest = _call(full[:-1])
-        step = f"lib.COMBINE['{kind}'](hl.Expr({total}[{k}[0] - 1, {rest}]), hl.Expr({v}[{k}[0], {rest}]))"
+        old, new = f"hl.Expr({total}[{k}[0] - 1, {rest}])", f"hl.Expr({v}[{k}[0], {rest}])"
+        step = f"lib.COMBINE['{kind}']({old}, {new})"
         self.lines.append(f"{total}[{k}[0], {rest}] = {step}")
         self.found.totals[total] = Total(k, full[:-1], full[-1:], True)
         text = f"lib.total(hl.Expr({total}[{_call(full)}]), '{kind}', '{name_of(dtype)}')"
@@ -226,7 +231,12 @@ class _KernelPrinter:
         )
 
     def _scatter(
-        self, body: SchedulerNode, loops: list[tuple[str, Expr]], index: Expr, value: TextValue, mode: str
+        self,
+        body: SchedulerNode,
+        loops: list[tuple[str, Expr]],
+        index: Expr,
+        value: TextValue,
+        mode: str,
     ) -> None:
         """Define an output that changes memory where a body says so, in the order of the loops."""
         root, dtype = self.plan.inplace.owner(body.name), body.buffer.dtype
@@ -266,8 +276,8 @@ class _KernelPrinter:
     def print(self, name: str, by: str) -> Kernel[KernelSource]:
         """Write all definitions, the schedule, and the function around them."""
         with use_handler(self.handler):
-            for body in self.bodies:
-                self._run(body)
+            for member in self.bodies:
+                self._run(member)
         for text, size in self.handler.complaints.items():
             self._complain(text, size)
         if self.changed & {*self.read} or len({*self._written()}) < len(self._written()):
@@ -297,9 +307,10 @@ class _KernelPrinter:
             lines += schedule.found_by(by, estimates, words)
         lines.append(f"return pipeline, [{given}]")
         body = "".join(f"    {line}\n" for line in (*user_lines(self.node), *lines))
+        names = tuple(self.handler.sizes.values())
         source = KernelSource(
-            name, f"{HEAD}def {name}():\n{body}", len(self.roots), tuple(self.handler.sizes.values()),
-            tuple(words), (*inputs, *outputs), len(inputs), tuple(self.limits),
+            name, f"{HEAD}def {name}():\n{body}", len(self.roots), names, tuple(words),
+            (*inputs, *outputs), len(inputs), tuple(self.limits),
         )  # fmt: skip
         iterations = product(self.node.ranges)
         return Kernel(source, iterations, tuple(self.roots), tuple(self.handler.sizes))
@@ -309,7 +320,7 @@ class _KernelPrinter:
 
     def _declared(self, inputs: list[Argument]) -> list[str]:
         names = ["e", *(str(symbol) for symbol, _ in self.handler.ranges)]
-        lines = [f'{", ".join(names)} = (hl.Var(name) for name in {names})']
+        lines = [f"{', '.join(names)} = (hl.Var(name) for name in {names})"]
         for name, argument in zip(self.read.values(), inputs):
             kind = f"lib.TYPES['{argument.dtype}']"
             lines += [f'{name} = hl.ImageParam({kind}, 1, "{name}")',

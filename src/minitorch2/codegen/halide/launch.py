@@ -2,21 +2,24 @@
 
     program --> pipeline --> object code --> address --> call(n, address..., size...)
 
-Object code refers to Halide's runtime, with its threads, which is compiled once and linked as kernels
-are. A process that finds both in the cache does not import Halide. Memory is shared: a call describes
-each buffer in the words of a `halide_buffer_t`, around the address of a tensor's data.
+Object code refers to Halide's runtime, with its threads, which is compiled once and linked as
+kernels are. A process that finds both in the cache does not import Halide. Memory is shared: a call
+describes each buffer in the words of a `halide_buffer_t`, around the address of a tensor's data.
 """
 
 from __future__ import annotations
 
 import os
 import re
+import sys
 import tempfile
 from array import array
 from collections.abc import Callable, Iterator
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
+from statistics import median
+from time import perf_counter
 from typing import Any, Final
 
 import torch
@@ -75,7 +78,7 @@ def _write(source: KernelSource, path: str) -> None:
 
 
 def _write_runtime(path: str) -> None:
-    import halide as hl
+    import halide as hl  # not needed where the cache has the runtime
 
     hl.compile_standalone_runtime(path, hl.Target(RUNTIME))
 
@@ -164,7 +167,9 @@ class _Call:
             block[at] = words[pointer] + size * self._number(offset, words) or base
         for at, low, high in self.varying:
             number = self._number(low, words)
-            block[at] = number if high is None else number & 0xFFFFFFFF | self._number(high, words) << 32
+            block[at] = (
+                number if high is None else number & 0xFFFFFFFF | self._number(high, words) << 32
+            )
         self.run(base)
         for at, limit in self.complaints:
             if block[at] != NOTHING_WRONG:
@@ -173,3 +178,16 @@ class _Call:
 
     def _number(self, dim: Dim, words: list[int]) -> int:
         return dim if isinstance(dim, int) else words[self.place[dim]]
+
+
+def measure(kernel: PythonLauncher, n: int, memory: list[torch.Tensor], *sizes: int) -> None:
+    """Run a kernel on random numbers; print the microseconds of a call and what it stored last."""
+    for tensor in memory:
+        if tensor.dtype.is_floating_point:
+            tensor.normal_()
+    seconds = []
+    for _ in range(20):
+        start = perf_counter()
+        kernel(n, *memory, *sizes)
+        seconds.append(perf_counter() - start)
+    sys.stdout.write(f"{median(seconds) * 1e6:.1f} us a call; last results {memory[-1][:3]}\n")

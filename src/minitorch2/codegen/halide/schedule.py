@@ -1,9 +1,9 @@
 """Schedules of a printed kernel: ours, made as the CPU target shapes its loops, or a machine's.
 
-    pointwise   the innermost loop in vectors, the outermost one shared by threads
-    rows        totals of a row where the row is written; along the row, a total for each lane
-    columns     totals of a block of neighbours, all in vectors, down the columns
-    two nests   totals are stored first, as outputs of one and inputs of the other
+pointwise ::= the innermost loop in vectors, the outermost one shared by threads
+rows      ::= totals of a row where the row is written; along the row, a total for each lane
+columns   ::= totals of a block of neighbours, all in vectors, down the columns
+two nests ::= totals are stored first, and both nests read them
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Total:
 
 @dataclass
 class Definitions:
-    """What a schedule may order: outputs, reductions, and values of whole rows."""
+    """The parts of a kernel that have an order: outputs, reductions, and values of whole rows."""
 
     nests: list[Nest] = field(default_factory=list)
     totals: dict[str, Total] = field(default_factory=dict)
@@ -112,7 +112,7 @@ def _vectors(name: str, loops: Loops) -> list[str]:
     if isinstance(size, int) and size < 2 * TASK:
         return [f"{name}.vectorize({last}, {lanes}, {GUARD})"] if lanes else []
     return [
-        f'task, inner = hl.Var("task"), hl.Var("inner")',
+        'task, inner = hl.Var("task"), hl.Var("inner")',
         f"{name}.split({last}, task, inner, {TASK}, {GUARD})",
         f"{name}.vectorize(inner, {lanes}, {GUARD}).parallel(task)",
     ]
@@ -162,8 +162,8 @@ def _total(name: str, total: Total, across: bool, place: str) -> list[str]:
         if lanes := _lanes(size):
             lines += [f"{f}.vectorize({last}, {lanes}, {GUARD})" for f in (name, update)]
         return lines
-    if place == "compute_root()" and not total.is_in_order and (shared := total.kept[0][1]) != 1:
-        lines += [f"{f}.parallel({total.kept[0][0]})" for f in (update,) if shared != 1]
+    if place == "compute_root()" and not total.is_in_order and total.kept[0][1] != 1:
+        lines.append(f"{update}.parallel({total.kept[0][0]})")
     lanes = _lanes(total.reduced[-1][1])
     if total.is_in_order or not lanes:
         return lines
@@ -179,7 +179,9 @@ def _total(name: str, total: Total, across: bool, place: str) -> list[str]:
 
 
 def found_by(
-    scheduler: str, estimates: Sequence[tuple[str, tuple[tuple[Dim, Dim], ...]]], words: Sequence[str]
+    scheduler: str,
+    estimates: Sequence[tuple[str, tuple[tuple[Dim, Dim], ...]]],
+    words: Sequence[str],
 ) -> list[str]:
     """Return the lines that let an autoscheduler find a schedule, given sizes to expect."""
     lines = [f"{word}_.set_estimate({ESTIMATE})" for word in words]

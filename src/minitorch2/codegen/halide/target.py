@@ -15,9 +15,9 @@ from minitorch2.codegen.numba.target import NUMBA
 from minitorch2.codegen.spelling import quoted
 from minitorch2.codegen.target import Definition, Kernel, Target
 from minitorch2.errors import BackendError, LoweringError
+from minitorch2.logs import get_logger
 from minitorch2.loopir.buffers import Buffer
 from minitorch2.loopir.schedule import BaseSchedulerNode, Capabilities, Schedule, bodies, kernels_in
-from minitorch2.logs import get_logger
 
 _LOGGER = get_logger(__name__)
 
@@ -54,9 +54,13 @@ class HalideTarget(Target[Any]):
         self, node: BaseSchedulerNode, plan: Schedule, buffers: Mapping[str, Buffer], name: str
     ) -> Kernel[Any]:
         """Print a kernel, and compile it; the CPU target prints what Halide refuses."""
-        from halide import HalideError  # deferred: a process that prints nothing does without
+        # Deferred: a process that finds its graphs in the cache prints no kernel.
+        from halide import HalideError
 
+        # Deferred, as above.
         from minitorch2.codegen.halide.kernel import print_halide_kernel
+
+        # Deferred, as above.
         from minitorch2.codegen.halide.launch import object_code
 
         (kernel,) = kernels_in(node)
@@ -80,13 +84,37 @@ class HalideTarget(Target[Any]):
         source = kernel.source
         if not isinstance(source, KernelSource):
             return NUMBA.define(kernel, device)
-        plain = source._replace(arguments=tuple(map(tuple, source.arguments)))
-        fields = ", ".join(map(repr, plain[2:]))
         return Definition(
             f"\n{source.name} = load_halide_kernel(\n"
-            f"    {source.name!r}, {quoted(source.text)},\n    {fields})",
+            f"    {source.name!r}, {quoted(source.text)},\n    {source.fields()})",
             {"load_halide_kernel": "minitorch2.codegen.halide.launch"},
         )
 
+    def main(self, kernel: Kernel[Any], buffers: Mapping[str, Buffer]) -> str:
+        """Return the end of the kernel's file, which runs the kernel alone."""
+        source = kernel.source
+        if not isinstance(source, KernelSource):
+            return NUMBA.main(kernel, buffers)
+        from minitorch2.codegen.standalone import number  # deferred, as the printers are
 
+        layouts = [buffers[name].fixed_layout() for name in kernel.buffers]
+        memory = [(str(f.dtype), number(f.storage_size())) for f in layouts]
+        made = ", ".join(f"torch.zeros({count}, dtype={dtype})" for dtype, count in memory)
+        call = ", ".join([number(kernel.iterations), "memory", *map(number, kernel.sizes)])
+        return MAIN.format(name=source.name, fields=source.fields(), made=made, call=call)
+
+
+MAIN: Final = """
+
+if __name__ == "__main__":
+    import torch
+
+    from minitorch2.codegen.halide.launch import load_halide_kernel, measure
+
+    kernel = load_halide_kernel(
+        {name!r}, open(__file__).read().partition("\\n\\nif __name__")[0],
+        {fields})
+    memory = [{made}]
+    measure(kernel, {call})
+"""
 HALIDE: Final = HalideTarget()

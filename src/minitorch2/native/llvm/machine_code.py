@@ -126,5 +126,5 @@ def load(object_code: bytes, symbol: str) -> int:
 
 
 def function_at(address: int) -> Callable[[int], int]:
-    """Return the C function `int32 f(int64)` at an address; it runs without the interpreter lock."""
+    """Return the C function `int32 f(int64)` at an address; it needs no interpreter lock."""
     return ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_int64)(address)
