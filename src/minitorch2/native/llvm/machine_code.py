@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ctypes
 import weakref
-from collections.abc import Callable
 from functools import cache
 from importlib.metadata import version
 
@@ -22,6 +21,8 @@ if llvm.llvm_version_info[0] < 20:
     llvm.initialize()  # later versions do it themselves and refuse the call
 llvm.initialize_native_target()
 llvm.initialize_native_asmprinter()
+function_at = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_int64)
+"""The C function `int32 f(int64)` at an address; a call gives the interpreter lock away."""
 
 
 @cache
@@ -123,8 +124,3 @@ def load(object_code: bytes, symbol: str) -> int:
     engine.add_object_file(llvm.object_file.ObjectFileRef.from_data(object_code))
     engine.finalize_object()
     return int(engine.get_function_address(symbol))
-
-
-def function_at(address: int) -> Callable[[int], int]:
-    """Return the C function `int32 f(int64)` at an address; it needs no interpreter lock."""
-    return ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_int64)(address)
