@@ -1,7 +1,7 @@
 """Directives whose text comes from the code: the options, and the public interface.
 
 `{options}` is the table of `minitorch2.config`, `{guards}` that of the kinds of guards,
-`{artifacts}` that of what `MINITORCH2_LOGS` shows by name,
+`{artifacts}` that of what `MINITORCH2_LOGS` shows by name, `{exercises} page` are a chapter's,
 `{primitives}` that of the elementwise operators of loops;
 `{members} module name ...` shows signatures and docstrings; `{grammar} module` shows the indented
 blocks of a module's docstring, where each IR of this project has its grammar. Docstrings are
@@ -13,7 +13,7 @@ import importlib
 import inspect
 import logging
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 
 import torch
@@ -26,6 +26,8 @@ from minitorch2 import config, logs
 from minitorch2.bytecode import dispatch as dispatch  # loads the guards that trackers define
 from minitorch2.bytecode.dispatch.recompiles import REMEDIES
 from minitorch2.bytecode.guards import Guard
+from minitorch2.course import exercises as exercises  # fills the table of exercises
+from minitorch2.course.exercise import EXERCISES
 from minitorch2.foundation.source_lines import keep_lines
 from minitorch2.loopir.ops import ELEMENTWISE
 
@@ -98,6 +100,24 @@ class ArtifactsTable(MarkdownDirective):
         yield "|---|---|"
         for artifact in logs.ARTIFACTS:
             yield f"| `{artifact.name}` | {artifact.meaning} |"
+
+
+class Exercises(MarkdownDirective):
+    """The exercises of a page, with hints and a solution folded."""
+
+    required_arguments = 1
+
+    def markdown(self) -> Iterator[str]:
+        for each in EXERCISES[self.arguments[0]]:
+            yield from (f"**{each.name} ({each.level})** {each.question}", "")
+            yield from ("```bash", f"python -m minitorch2.course start {each.name}", "```", "")
+            yield from folded("Hints", [f"- {hint}" for hint in each.hints])
+            yield from folded("A solution", ["```python", *each.solution.splitlines(), "```"])
+
+
+def folded(title: str, lines: Sequence[str]) -> Iterator[str]:
+    """Lines of Markdown that a click on the title shows."""
+    yield from (f"<details><summary>{title}</summary>", "", *lines, "", "</details>", "")
 
 
 class PrimitivesTable(MarkdownDirective):
@@ -197,6 +217,7 @@ def setup(app: Sphinx) -> dict[str, bool]:
     logging.getLogger("minitorch2").setLevel(logging.WARNING)  # `explored` compiles
     app.add_directive("options", OptionsTable)
     app.add_directive("guards", GuardsTable)
+    app.add_directive("exercises", Exercises)
     app.add_directive("artifacts", ArtifactsTable)
     app.add_directive("primitives", PrimitivesTable)
     app.add_directive("members", Members)
