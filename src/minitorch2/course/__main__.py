@@ -1,10 +1,12 @@
-"""The course on the command line: `python -m minitorch2.course [check|start|hint|solution] 4.2`.
+"""The course on the command line.
 
-python -m minitorch2.course               the chapters, and the exercises of each
-python -m minitorch2.course start 4.2     write answers/4.2.py, and show the question
-python -m minitorch2.course check 4.2     run that file, and say what is wrong, with a hint
-python -m minitorch2.course hint 4.2      all hints
-python -m minitorch2.course solution 4.2  a file that passes
+Usage::
+
+    python -m minitorch2.course               the chapters, and the exercises of each
+    python -m minitorch2.course start 4.2     write answers/4.2.py, and show the question
+    python -m minitorch2.course check 4.2     run that file, and say what is wrong, with a hint
+    python -m minitorch2.course hint 4.2      all hints
+    python -m minitorch2.course solution 4.2  a file that passes
 """
 
 from __future__ import annotations

@@ -149,7 +149,7 @@ def transpose_an_operand(body: Callable[..., Any]) -> None:
 )
 def inline_a_producer(inlined: Callable[..., Any]) -> None:
     """Compare with two loops, and see that `t` is not loaded."""
-    x = torch.randn(5).tolist()
+    x: list[float] = torch.randn(5).tolist()
     loaded: list[str] = []
 
     def load(name: str, place: int) -> float:
