@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from docs.chapters import rendered
+from docs.pictures import PICTURES
 from minitorch2.course.chapters import Chapter, chapters, number_of
 
 ROOT = Path(__file__).parents[2]
@@ -54,6 +55,11 @@ def test_a_chapter_has_its_form(chapter: Chapter):
     )
     assert 5 <= chapter.minutes <= 90
     assert chapter.command.startswith("python -m ")
+
+
+@pytest.mark.parametrize("name", PICTURES)
+def test_a_picture_shows_what_the_compiler_reports_now(name):
+    assert (DOCS / name).read_text() == PICTURES[name](), "run `python -m docs.pictures`"
 
 
 def test_a_page_of_no_list_is_told_where_to_go(tmp_path, monkeypatch):
