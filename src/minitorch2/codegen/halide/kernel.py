@@ -33,6 +33,8 @@ from minitorch2.loopir.schedule import KernelNode, Schedule, SchedulerNode, bodi
 HEAD = "import halide as hl\n\nfrom minitorch2.codegen.halide import functions as lib\n\n\n"
 LONGEST_SUM = 16384
 """So many float32 are added up in float32."""
+FEWEST_ELEMENTS = 1024
+"""An autoscheduler orders kernels of at least so many elements; the others keep our schedule."""
 MOST_ELEMENTS = 2**31 - 1
 """Halide's indices have 32 bits."""
 
@@ -293,6 +295,7 @@ class _KernelPrinter:
         lines = self._declared(inputs) + self.lines
         words = [n for n in self.handler.sizes.values() if any(n in line for line in lines)]
         lines = [line for name in words for line in _parameter(name)] + lines
+        by = by if self._is_worth_a_search() else "ours"
         across = reduces_across(self.node) if self.reduced else False
         for nest in self.found.nests:
             dims = [each.dims for each in nest.arguments]
@@ -314,6 +317,14 @@ class _KernelPrinter:
         )  # fmt: skip
         iterations = product(self.node.ranges)
         return Kernel(source, iterations, tuple(self.roots), tuple(self.handler.sizes))
+
+    def _is_worth_a_search(self) -> bool:
+        """Return whether an autoscheduler is asked; degenerate loops make some end the process."""
+        counts = [product([n for _, n in nest.loops]) for nest in self.found.nests]
+        is_plain = all(nest.loops for nest in self.found.nests)
+        elements = product(self.node.reduction_ranges)
+        known = [n for n in (*counts, elements) if isinstance(n, int)]
+        return is_plain and 0 not in known and math.prod(known) >= FEWEST_ELEMENTS
 
     def _written(self) -> list[int]:
         return [a.pointer for nest in self.found.nests for a in nest.arguments if a.pointer >= 0]
