@@ -6,6 +6,8 @@ import types
 from collections import deque
 from typing import Any
 
+import numpy
+
 from minitorch2.bytecode.building.guarding import Builder, constant_guards, guarded, type_guards
 from minitorch2.bytecode.guards import DictKeysMatch, Guard, LengthMatch, SetMatch
 from minitorch2.bytecode.guards.sources import (
@@ -89,7 +91,7 @@ def entries_of(
     """Return the entries of a dict: keys are wrapped at once, values stay lazy."""
     entries: list[tuple[VariableTracker, VariableTracker]] = []
     for index, (key, element) in enumerate(value.items()):
-        if is_constant_value(key) or _is_constant_tuple(key):
+        if _is_constant_key(key):
             key_tracker = literal(key)
         else:
             key_tracker = capture.wrap(key, ItemSource(DictKeysSource(source), index))
@@ -100,10 +102,11 @@ def entries_of(
     return entries
 
 
-def _is_constant_tuple(value: object) -> bool:
-    return type(value) is tuple and all(
-        is_constant_value(part) or _is_constant_tuple(part) for part in value
-    )
+def _is_constant_key(value: object) -> bool:
+    """Return whether a key is a constant, a scalar of NumPy, or a tuple of such."""
+    if type(value) is tuple:
+        return all(map(_is_constant_key, value))
+    return is_constant_value(value) or isinstance(value, numpy.number | numpy.bool_)
 
 
 def _has_literal(key: object) -> bool:
@@ -115,7 +118,7 @@ def _has_literal(key: object) -> bool:
 def key_guards(capture: Capture, value: dict[Any, Any], source: Source) -> list[Guard]:
     """Return the guards that a dict keeps its keys."""
     keys = tuple(value)
-    if all(is_constant_value(key) or _is_constant_tuple(key) for key in keys):
+    if all(map(_is_constant_key, keys)):
         return [DictKeysMatch(source, keys, user_line=capture.line)]
     return [LengthMatch(source, len(keys), user_line=capture.line)]
 
@@ -157,7 +160,7 @@ def wrap_mapping_proxy(capture: Capture, value: Any, source: Source) -> Variable
 
 def wrap_set(capture: Capture, value: Any, source: Source) -> VariableTracker:
     """Return the tracker of a set or frozenset."""
-    if not all(is_constant_value(element) or _is_constant_tuple(element) for element in value):
+    if not all(map(_is_constant_key, value)):
         return _set_of_objects(capture, value, source)
     elements = SetMatch(source, tuple(value), user_line=capture.line)
     guards = guarded(capture, *type_guards(capture, value, source), elements)

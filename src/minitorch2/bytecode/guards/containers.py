@@ -8,6 +8,8 @@ from operator import length_hint
 from types import CellType
 from typing import ClassVar, Final
 
+import numpy
+
 from minitorch2.bytecode.guards.guard import Check, SourceGuard
 from minitorch2.native.cpython.guard_machine import Op
 
@@ -34,7 +36,7 @@ class Remaining(SourceGuard):
         return (Check("elements left", Op.PYTHON, self.length, (length_hint,)),)
 
 
-_DECEPTIVE: Final = (float, complex, tuple)
+_DECEPTIVE: Final = (float, complex, numpy.inexact, tuple)
 """Classes with objects that are equal and not alike."""
 
 

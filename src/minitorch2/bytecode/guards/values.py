@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
 
+import numpy
 import torch
 
 from minitorch2.bytecode.guards.guard import Check, Guard, SourceGuard
@@ -155,9 +156,9 @@ def _is_plain(value: object) -> bool:
 
     It does not for zeros, NaN, complex parts, and ranges of the same numbers.
     """
-    if isinstance(value, float):
-        return value != 0 and not math.isnan(value)
-    return not isinstance(value, complex | range)
+    if isinstance(value, float | numpy.floating):
+        return bool(value != 0) and not math.isnan(value)
+    return not isinstance(value, complex | numpy.complexfloating | range)
 
 
 @dataclass(frozen=True)

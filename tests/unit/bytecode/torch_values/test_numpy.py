@@ -1,5 +1,13 @@
 """NumPy arrays as tensors, where the meaning is the same."""
 
+import re
+
+import numpy as np
+import pytest
+import torch
+
+from minitorch2 import stages
+from tests.unit.bytecode.capturing import capture
 from tests.unit.bytecode.torch_values.programs import check_row, table
 
 CAPTURED = [
@@ -93,3 +101,45 @@ def test_captured(row):
 @table(BREAKS)
 def test_breaks(row):
     check_row(row)
+
+
+def test_scalars_of_numpy_are_keys_equal_to_pythons_numbers():
+    table = {np.int64(3): 1.0, np.float64(2.5): 2.0, 7: 4.0, (np.int8(1), 2): 8.0}
+    chosen = {np.float32(1.5), np.int64(3)}
+
+    def look_up(x, key):
+        found = x * table[key], key in table, table.get(key), {key: x}, {key} & chosen
+        return *found, table[3] + table[2.5] + table[np.int32(7)] + table[1, 2], [*table]
+
+    compiled = capture(look_up, fullgraph=True, recompile_limit=64)
+    keys = [3, np.int64(3), np.float64(3), 3.0, np.uint8(7), 7, np.float32(2.5), 2.5, np.int64(3)]
+
+    def agree():
+        for key in keys:
+            assert repr(compiled(torch.ones(2), key)) == repr(look_up(torch.ones(2), key))
+
+    agree()
+    with stages.collect() as log:
+        agree()
+    assert not log.counts["graphs"], "equal keys of the same classes are compiled once"
+    table[3] = 5.0  # the key stays a NumPy scalar
+    agree()
+    table[3] = table.pop(3)  # it becomes a number of Python's
+    agree()
+    for absent in (np.int64(4), np.float32("nan"), np.array(3)):
+        with pytest.raises((KeyError, TypeError)) as wanted:
+            look_up(torch.ones(2), absent)
+        with pytest.raises(wanted.type, match=re.escape(str(wanted.value))):
+            compiled(torch.ones(2), absent)
+
+
+def test_zeros_of_numpy_as_keys_are_told_apart_by_their_signs():
+    table = {np.float32(0.0): 1.0}
+
+    def show(x):
+        return x + table[0], [str(key) for key in table]
+
+    compiled = capture(show, fullgraph=True)
+    assert compiled(torch.ones(1)) == show(torch.ones(1))
+    table[np.float32(-0.0)] = table.pop(0)
+    assert compiled(torch.ones(1))[1] == ["-0.0"]

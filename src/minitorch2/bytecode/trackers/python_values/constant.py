@@ -143,7 +143,7 @@ class ConstantVariable(VariableTracker):
         return self.value
 
     def hash_key(self) -> Hashable:
-        if isinstance(self.value, float) and math.isnan(self.value):
+        if isinstance(self.value, float | numpy.floating) and math.isnan(self.value):
             return ("object", id(self.value))
         return ("constant", self.value)
 

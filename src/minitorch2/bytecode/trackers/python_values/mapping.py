@@ -178,6 +178,9 @@ class DictVariable(ModeledVariable):
 
     def missing(self, evaluator: Evaluator, key: VariableTracker) -> VariableTracker:
         """Return the result of subscripting with an absent key, or raise KeyError."""
+        match key.hash_key():
+            case ("constant", value):
+                raise_observed(KeyError, value)
         if key.is_constant():
             raise_observed(KeyError, key.as_constant())
         raise ObservedError(KeyError)

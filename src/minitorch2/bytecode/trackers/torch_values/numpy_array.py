@@ -8,14 +8,14 @@ meaning in PyTorch, breaks the graph.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 import torch
 
-from minitorch2.bytecode.guards import Guard
+from minitorch2.bytecode.guards import Guard, constant_match
 from minitorch2.bytecode.guards.sources import Source, StepSource
 from minitorch2.bytecode.polyfills import numpy_bodies
 from minitorch2.bytecode.polyfills.numpy_bodies import creation
@@ -88,6 +88,7 @@ class ArrayVariable(VariableTracker):
         tensor: shares the array's memory.
         is_scalar: it is a scalar of no dimension, such as ``numpy.float32(1)``.
         read_only: it may be a view that NumPy forbids to write to; captured code reads it only.
+        fix: fixes a scalar from outside by a guard, and returns it; None if data tell its value.
     """
 
     def __init__(
@@ -95,10 +96,12 @@ class ArrayVariable(VariableTracker):
         tensor: TensorVariable,
         is_scalar: bool = False,
         read_only: bool = False,
+        fix: Callable[[], np.generic] | None = None,
         **options: Any,
     ) -> None:
         super().__init__(**options)
         self.tensor, self.is_scalar, self.read_only = tensor, is_scalar, read_only
+        self.fix = fix
 
     def writeable(self) -> TensorVariable:
         """Return the tensor, to be written to or handed out."""
@@ -124,6 +127,11 @@ class ArrayVariable(VariableTracker):
 
     def as_subscript(self, evaluator: Evaluator) -> VariableTracker:
         return self.as_operand(evaluator) if self.is_scalar else self.tensor
+
+    def hash_key(self) -> Hashable:
+        if not self.is_scalar:
+            raise_observed(TypeError, "unhashable type: 'numpy.ndarray'")
+        return super().hash_key() if self.fix is None else ConstantVariable(self.fix()).hash_key()
 
     def truth(self, evaluator: Evaluator) -> bool:
         return self.tensor.truth(evaluator)
@@ -412,12 +420,17 @@ def scalar_of(
     capture: Capture, value: np.generic, source: Source, guards: frozenset[Guard]
 ) -> VariableTracker:
     """Return the tracker of a NumPy scalar from outside: the graph takes it as a tensor."""
+
+    def fix() -> np.generic:
+        capture.add_guard(constant_match(source, value, capture.line))
+        return value
+
     if value.dtype not in DTYPES:
         return UnmodeledArrayVariable(type(value), source=source, guards=guards)
     place = FromNumpySource(AsArraySource(source))
     held = capture.wrap(torch.from_numpy(np.array(value)), place)
     assert isinstance(held, TensorVariable)
-    return ArrayVariable(held, True, source=source, guards=guards | held.guards)
+    return ArrayVariable(held, True, fix=fix, source=source, guards=guards | held.guards)
 
 
 class UnmodeledArrayVariable(VariableTracker):
