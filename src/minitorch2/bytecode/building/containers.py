@@ -6,8 +6,6 @@ import types
 from collections import deque
 from typing import Any
 
-import numpy
-
 from minitorch2.bytecode.building.guarding import Builder, constant_guards, guarded, type_guards
 from minitorch2.bytecode.guards import DictKeysMatch, Guard, LengthMatch, SetMatch
 from minitorch2.bytecode.guards.sources import (
@@ -20,7 +18,11 @@ from minitorch2.bytecode.guards.sources import (
 from minitorch2.bytecode.trackers.base import VariableTracker
 from minitorch2.bytecode.trackers.interfaces import Capture
 from minitorch2.bytecode.trackers.lazy import LazyVariable
-from minitorch2.bytecode.trackers.python_values.constant import is_constant_value, literal
+from minitorch2.bytecode.trackers.python_values.constant import (
+    is_constant_key,
+    is_constant_value,
+    literal,
+)
 from minitorch2.bytecode.trackers.python_values.deque import DequeVariable
 from minitorch2.bytecode.trackers.python_values.dict_views import MappingProxyVariable
 from minitorch2.bytecode.trackers.python_values.key_guards import KeyGuards
@@ -91,7 +93,7 @@ def entries_of(
     """Return the entries of a dict: keys are wrapped at once, values stay lazy."""
     entries: list[tuple[VariableTracker, VariableTracker]] = []
     for index, (key, element) in enumerate(value.items()):
-        if _is_constant_key(key):
+        if is_constant_key(key):
             key_tracker = literal(key)
         else:
             key_tracker = capture.wrap(key, ItemSource(DictKeysSource(source), index))
@@ -100,13 +102,6 @@ def entries_of(
             place = ItemSource(source, key)
         entries.append((key_tracker, LazyVariable(capture, element, place)))
     return entries
-
-
-def _is_constant_key(value: object) -> bool:
-    """Return whether a key is a constant, a scalar of NumPy, or a tuple of such."""
-    if type(value) is tuple:
-        return all(map(_is_constant_key, value))
-    return is_constant_value(value) or isinstance(value, numpy.number | numpy.bool_)
 
 
 def _has_literal(key: object) -> bool:
@@ -118,33 +113,31 @@ def _has_literal(key: object) -> bool:
 def key_guards(capture: Capture, value: dict[Any, Any], source: Source) -> list[Guard]:
     """Return the guards that a dict keeps its keys."""
     keys = tuple(value)
-    if all(map(_is_constant_key, keys)):
+    if all(map(is_constant_key, keys)):
         return [DictKeysMatch(source, keys, user_line=capture.line)]
     return [LengthMatch(source, len(keys), user_line=capture.line)]
 
 
-def _lazy_key_guards(capture: Capture, value: dict[Any, Any], source: Source) -> KeyGuards | None:
-    """Return guards on keys as they are read; None for a dict whose entries have positions only."""
-    keys = tuple(value)
-    return KeyGuards(capture, source, keys) if all(map(_has_literal, keys)) else None
+def _guard_dict(
+    capture: Capture, value: dict[Any, Any], source: Source
+) -> tuple[KeyGuards | None, frozenset[Guard]]:
+    """Return guards on keys as they are read, None if some have no literal; and guards at once."""
+    guards = guarded(capture, *type_guards(capture, value, source))
+    if all(map(_has_literal, value)):
+        return KeyGuards(capture, source, tuple(value)), guards
+    return None, guards | guarded(capture, *key_guards(capture, value, source))
 
 
 def wrap_dict(capture: Capture, value: dict[Any, Any], source: Source) -> VariableTracker:
     """Return the tracker of a dict; a key is guarded when it is read, if it has a literal."""
-    guards = guarded(capture, *type_guards(capture, value, source))
-    keys = _lazy_key_guards(capture, value, source)
-    if keys is None:
-        guards |= guarded(capture, *key_guards(capture, value, source))
+    keys, guards = _guard_dict(capture, value, source)
     entries = entries_of(capture, value, source)
     return DictVariable(entries, type(value), keys, source=source, guards=guards)
 
 
 def wrap_default_dict(capture: Capture, value: Any, source: Source) -> VariableTracker:
     """Return the tracker of a defaultdict, with its factory."""
-    guards = guarded(capture, *type_guards(capture, value, source))
-    keys = _lazy_key_guards(capture, value, source)
-    if keys is None:
-        guards |= guarded(capture, *key_guards(capture, value, source))
+    keys, guards = _guard_dict(capture, value, source)
     factory = capture.wrap(value.default_factory, AttributeSource(source, "default_factory"))
     entries = entries_of(capture, value, source)
     return DefaultDictVariable(entries, factory, key_guards=keys, source=source, guards=guards)
@@ -160,7 +153,7 @@ def wrap_mapping_proxy(capture: Capture, value: Any, source: Source) -> Variable
 
 def wrap_set(capture: Capture, value: Any, source: Source) -> VariableTracker:
     """Return the tracker of a set or frozenset."""
-    if not all(map(_is_constant_key, value)):
+    if not all(map(is_constant_key, value)):
         return _set_of_objects(capture, value, source)
     elements = SetMatch(source, tuple(value), user_line=capture.line)
     guards = guarded(capture, *type_guards(capture, value, source), elements)

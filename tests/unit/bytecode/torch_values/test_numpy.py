@@ -126,10 +126,10 @@ def test_scalars_of_numpy_are_keys_equal_to_pythons_numbers():
     agree()
     table[3] = table.pop(3)  # it becomes a number of Python's
     agree()
-    for absent in (np.int64(4), np.float32("nan"), np.array(3)):
-        with pytest.raises((KeyError, TypeError)) as wanted:
+    for absent in (np.int64(4), np.float32("nan")):
+        with pytest.raises(KeyError) as wanted:
             look_up(torch.ones(2), absent)
-        with pytest.raises(wanted.type, match=re.escape(str(wanted.value))):
+        with pytest.raises(KeyError, match=re.escape(str(wanted.value))):
             compiled(torch.ones(2), absent)
 
 

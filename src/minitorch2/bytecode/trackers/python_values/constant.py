@@ -68,6 +68,13 @@ def is_constant_value(value: object) -> bool:
     )
 
 
+def is_constant_key(value: object) -> bool:
+    """Return whether a key is a constant, a scalar of NumPy, or a tuple of such."""
+    if type(value) is tuple:
+        return all(map(is_constant_key, value))
+    return is_constant_value(value) or isinstance(value, numpy.number | numpy.bool_)
+
+
 def register_literal(cls: type, wrap: Callable[[Any], VariableTracker]) -> None:
     """Register the function by which `literal` wraps values of exactly this class."""
     _LITERALS[cls] = wrap

@@ -74,7 +74,8 @@ class SequenceVariable(ComparedVariable):
         return self.CLS([element.as_constant() for element in self.realized()])
 
     def as_argument(self) -> Argument:
-        return self.CLS([element.as_argument() for element in self.realized()])
+        parts = [element.as_argument() for element in self.realized()]
+        return tuple(parts) if issubclass(self.python_type(), tuple) else self.CLS(parts)
 
     def truth(self, evaluator: Evaluator) -> bool:
         return bool(self.elements)
@@ -188,8 +189,7 @@ class SequenceVariable(ComparedVariable):
     def py___mul__(self, evaluator: Evaluator, times: VariableTracker) -> VariableTracker:
         return self.concatenated(self.elements * repetitions(evaluator, times))
 
-    def py___rmul__(self, evaluator: Evaluator, times: VariableTracker) -> VariableTracker:
-        return self.concatenated(self.elements * repetitions(evaluator, times))
+    py___rmul__ = py___mul__
 
     def names(self, residual: Residual) -> str:
         """Return the elements' names, separated by commas."""
@@ -236,9 +236,6 @@ class SizeVariable(TupleVariable):
 
     CLS = torch.Size
 
-    def as_argument(self) -> Argument:
-        return tuple(element.as_argument() for element in self.realized())
-
     def concatenated(self, elements: Sequence[VariableTracker]) -> VariableTracker:
         elements = realize_all(elements)
         whole = all(element.python_type() is int for element in elements)
@@ -284,9 +281,6 @@ class NamedTupleVariable(TupleVariable):
 
     def as_constant(self) -> Any:
         return self._call([element.as_constant() for element in self.realized()])
-
-    def as_argument(self) -> Argument:
-        return tuple(element.as_argument() for element in self.realized())
 
     def text(self, shown: list[str]) -> str:
         parts = [f"{field}={one}" for field, one in zip(self.fields, shown, strict=True)]

@@ -37,10 +37,12 @@ from minitorch2.bytecode.trackers.torch_values.symbolic import SymbolicNumberVar
 from minitorch2.bytecode.trackers.torch_values.tensor import SPECIAL_METHODS, TensorVariable
 from minitorch2.bytecode.trackers.torch_values.tensor_names import words
 from minitorch2.bytecode.trackers.torch_values.torch_function import as_tensor, handles, tensor
+from minitorch2.bytecode.trackers.torch_values.unmodeled_tensor import UnmodeledTensorVariable
 from minitorch2.marks import wrappers
 from minitorch2.native.numpy_internals import clip
 
 CODE: Final = "numpy"
+_NOT_SHARED: Final = (CODE, "a NumPy array that no tensor can share memory with")
 CLIP: Final = clip  # it has no public name
 
 OPERATORS: Final = {
@@ -129,8 +131,6 @@ class ArrayVariable(VariableTracker):
         return self.as_operand(evaluator) if self.is_scalar else self.tensor
 
     def hash_key(self) -> Hashable:
-        if not self.is_scalar:
-            raise_observed(TypeError, "unhashable type: 'numpy.ndarray'")
         return super().hash_key() if self.fix is None else ConstantVariable(self.fix()).hash_key()
 
     def truth(self, evaluator: Evaluator) -> bool:
@@ -343,7 +343,7 @@ def _unwrapped(
     if isinstance(value, ArrayVariable):
         arrays[id(value.tensor)] = value
         return value.tensor
-    if isinstance(value, TensorVariable | UnmodeledArrayVariable):
+    if isinstance(value, TensorVariable | UnmodeledTensorVariable):
         unsupported(CODE, "a NumPy function of a tensor, or of an array unknown to PyTorch")
     if isinstance(value, ConstantVariable) and isinstance(value.value, np.generic):
         return scalar(evaluator, value.value).tensor
@@ -409,7 +409,7 @@ def array_of(
         or "raise" in np.geterr().values()
         or any(step < 0 or step % value.itemsize for step in value.strides)
     ):
-        return UnmodeledArrayVariable(source=source, guards=guards)
+        return UnmodeledTensorVariable(np.ndarray, _NOT_SHARED, source=source, guards=guards)
     capture.wrap(True, WriteableSource(source))
     shared = capture.wrap(torch.from_numpy(value), FromNumpySource(source))
     assert isinstance(shared, TensorVariable)
@@ -426,25 +426,11 @@ def scalar_of(
         return value
 
     if value.dtype not in DTYPES:
-        return UnmodeledArrayVariable(type(value), source=source, guards=guards)
+        return UnmodeledTensorVariable(type(value), _NOT_SHARED, source=source, guards=guards)
     place = FromNumpySource(AsArraySource(source))
     held = capture.wrap(torch.from_numpy(np.array(value)), place)
     assert isinstance(held, TensorVariable)
     return ArrayVariable(held, True, fix=fix, source=source, guards=guards | held.guards)
-
-
-class UnmodeledArrayVariable(VariableTracker):
-    """An array that no tensor can share memory with: it is passed on."""
-
-    def __init__(self, cls: type = np.ndarray, **options: Any) -> None:
-        super().__init__(**options)
-        self.cls = cls
-
-    def python_type(self) -> type:
-        return self.cls
-
-    def get_attribute(self, evaluator: Evaluator, name: str) -> VariableTracker:
-        return unsupported(CODE, "a NumPy array that no tensor can share memory with")
 
 
 @handles(torch.from_numpy)

@@ -18,7 +18,7 @@ from minitorch2.bytecode.trackers.base import Arguments, Keywords, VariableTrack
 from minitorch2.bytecode.trackers.interfaces import Evaluator
 from minitorch2.bytecode.trackers.known import ConstantObjectVariable
 from minitorch2.bytecode.trackers.python_values.constant import ConstantVariable, literal
-from minitorch2.bytecode.trackers.python_values.mapping import DictVariable
+from minitorch2.bytecode.trackers.python_values.mapping import DictVariable, dict_of_names
 from minitorch2.bytecode.trackers.python_values.sequence import SequenceVariable
 from minitorch2.bytecode.trackers.torch_values.symbolic import SymbolicNumberVariable
 from minitorch2.bytecode.trackers.torch_values.tensor import TensorVariable
@@ -138,8 +138,8 @@ class _Launch:
             for name, function in getattr(kernel, "values", {}).items():
                 place = ItemSource(AttributeSource(source, "values"), name)
                 rule = self.evaluator.capture.wrap(function, place)
-                meta[name] = rule.call(self.evaluator, [_dict(meta)], {})
-        return _dict(meta)
+                meta[name] = rule.call(self.evaluator, [dict_of_names(meta)], {})
+        return dict_of_names(meta)
 
     def _heuristics(self) -> Iterator[tuple[Any, Any]]:
         """Yield the layers of the kernel, each with its source."""
@@ -159,7 +159,3 @@ def _layers(kernel: Any) -> Iterator[Any]:
 
 def _configurations(kernel: Any) -> Sequence[Any]:
     return getattr(kernel, "configs", ())
-
-
-def _dict(values: Mapping[str, VariableTracker]) -> DictVariable:
-    return DictVariable((ConstantVariable(name), value) for name, value in values.items())

@@ -1,4 +1,4 @@
-"""Tensors that no graph takes: subclasses, sparse, quantized and nested ones.
+"""Tensors and arrays that no graph takes: subclasses, sparse, quantized and nested ones.
 
 They can be loaded, passed on and asked for their class. Any other operation on one breaks the graph
 there, for a reason that names the kind of tensor.
@@ -31,7 +31,7 @@ def why_unmodeled(value: torch.Tensor, plain: Sequence[type]) -> tuple[str, str]
 
 
 class UnmodeledTensorVariable(VariableTracker):
-    """A tensor that no graph takes, from outside."""
+    """A tensor, or an array of NumPy, that no graph takes, from outside."""
 
     def __init__(self, cls: type, reason: tuple[str, str], **options: Any) -> None:
         super().__init__(**options)
