@@ -1,4 +1,4 @@
-"""The command line: `python -m minitorch2 {demo,doctor,explore,trace,cache,why}`."""
+"""The command line: `python -m minitorch2 {demo,doctor,explore,profile,trace,cache,why}`."""
 
 import argparse
 import sys
@@ -25,26 +25,23 @@ def demo(arguments: Sequence[str]) -> int:
         return 2
 
 
-def explore(arguments: Sequence[str]) -> int:
-    """Run a script, and write the page of what it compiles."""
-    # Deferred, as it imports torch: `doctor` must work without it.
-    from minitorch2.explorer import __main__ as command
+def of_explorer(name: str) -> Callable[[Sequence[str]], int]:
+    """Return a command of the explorer."""
 
-    return command.explore(arguments)
+    def run(arguments: Sequence[str]) -> int:
+        from minitorch2.explorer import __main__ as explorer  # deferred, as it imports torch
 
+        return explorer.COMMANDS[name](arguments)
 
-def trace(arguments: Sequence[str]) -> int:
-    """Print the summary of a traced job."""
-    from minitorch2.explorer import __main__ as command  # deferred for the same reason
-
-    return command.trace(arguments)
+    return run
 
 
 COMMANDS: dict[str, tuple[str, Callable[[Sequence[str]], int]]] = {
     "demo": ("a pretrained encoder and a small GPT, eagerly and compiled", demo),
     "doctor": ("versions, backends, and what is used where something is missing", doctor.main),
-    "explore": ("run a script, and show every stage of what it compiles as a page", explore),
-    "trace": ("summary and page of a job that ran with MINITORCH2_TRACE=FOLDER", trace),
+    "explore": ("every stage of what a script compiles, as a page", of_explorer("explore")),
+    "profile": ("the time of a script: kernels, library calls, the rest", of_explorer("profile")),
+    "trace": ("a job that ran with MINITORCH2_TRACE=FOLDER, summed up", of_explorer("trace")),
     "why": ("what the code of an error or a graph break means, and what helps", why.main),
     "cache": ("compiled kernels on disk: info, clear, explain, save, load", cache_command.main),
 }

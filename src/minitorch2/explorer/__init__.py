@@ -9,5 +9,6 @@ turn reports into records; `steps` follows the symbolic evaluator. `page` writes
 file, with the style and the scripts in `assets`. `explored` adds the page to an explanation.
 
 `trace` writes what all processes of a job compile as lines of JSON. `job` reads these back, and
-`summary` tells what they say. The commands `explore` and `trace` are in `__main__`.
+`summary` tells what they say. `spending` reads a profile: where the time of a run goes. The
+commands `explore`, `profile` and `trace` are in `__main__`.
 """

@@ -1,4 +1,4 @@
-"""`python -m minitorch2 explore script.py` and `python -m minitorch2 trace folder`."""
+"""The commands `explore` and `profile`, which run a script, and `trace`, which reads a trace."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ import runpy
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
+
+import torch
 
 from minitorch2 import stages
 from minitorch2.bytecode.dispatch.background import finish_compiling
@@ -17,6 +20,7 @@ from minitorch2.errors import ConfigError
 from minitorch2.explorer.job import chrome_trace, read_job
 from minitorch2.explorer.page import page_of
 from minitorch2.explorer.recorder import Recorder
+from minitorch2.explorer.spending import spending_lines, spendings
 from minitorch2.explorer.store import Store
 from minitorch2.explorer.summary import summary_data, summary_lines
 
@@ -73,6 +77,29 @@ def _run(script: Path, arguments: Sequence[str]) -> int:
     return 0
 
 
+def profile(arguments: Sequence[str]) -> int:
+    """Run a script, and print where its time goes; return the script's exit status."""
+    parser = argparse.ArgumentParser(
+        prog="python -m minitorch2 profile", description=profile.__doc__
+    )
+    parser.add_argument("-o", "--output", type=Path, help="a file for the Chrome trace")
+    parser.add_argument("--json", action="store_true", help="print the table as JSON")
+    parser.add_argument("script", type=Path)
+    parser.add_argument("arguments", nargs=argparse.REMAINDER, help="the script's own")
+    options = parser.parse_args(arguments)
+    if not options.script.is_file():
+        print(f"there is no script {options.script}", file=sys.stderr)
+        return 2
+    with torch.profiler.profile() as recorded:
+        status = _run(options.script, options.arguments)
+    spent = spendings(recorded.events())
+    if options.output is not None:
+        recorded.export_chrome_trace(str(options.output))
+    data = [asdict(each) for each in spent]
+    print(json.dumps(data, indent=1) if options.json else "\n".join(spending_lines(spent)))
+    return status
+
+
 def _counted(store: Store) -> str:
     compilations = list(store.compilations.values())
     breaks = sum(len(each.breaks) for each in compilations)
@@ -106,6 +133,10 @@ def trace(arguments: Sequence[str]) -> int:
             f"written: {os.path.join(output, 'index.html')}, {os.path.join(output, 'chrome.json')}"
         )
     return 0
+
+
+COMMANDS = {"explore": explore, "profile": profile, "trace": trace}
+"""The commands by name, for the front door of the package."""
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ print(profile.key_averages().table())       # "minitorch2: f", "fused_sin_cos_0"
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from types import SimpleNamespace
 from typing import Any, Final, TypeVar
 
@@ -17,6 +18,8 @@ from torch.autograd import profiler
 R = TypeVar("R")
 PROFILER: Final = profiler
 """The module whose flag `_is_profiler_enabled` says whether somebody profiles this process."""
+COMPILING: Final = "minitorch2 compiles: "
+"""How the names of ranges around compilations begin."""
 OFF: Final = SimpleNamespace(_is_profiler_enabled=False)
 """In the place of `PROFILER`, for code that need not ask."""
 
@@ -24,6 +27,11 @@ OFF: Final = SimpleNamespace(_is_profiler_enabled=False)
 def is_on() -> bool:
     """Return whether a profile of this process is being recorded."""
     return PROFILER._is_profiler_enabled
+
+
+def compiling(name: str) -> AbstractContextManager[object]:
+    """Return a range around a compilation; outside of profiles it does nothing."""
+    return PROFILER.record_function(f"{COMPILING}{name}") if is_on() else nullcontext()
 
 
 def ranged(name: str, run: Callable[..., R]) -> Callable[..., R]:

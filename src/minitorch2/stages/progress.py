@@ -15,6 +15,7 @@ from time import perf_counter
 
 from minitorch2 import config, stages
 from minitorch2.errors import MinitorchWarning
+from minitorch2.foundation import profiling
 from minitorch2.logs import get_logger
 
 _LOGGER = get_logger(__name__)
@@ -26,7 +27,7 @@ _COUNTED = {"graphs": "graph", "graph_breaks": "graph break", "kernels": "kernel
 def reported(name: str) -> Iterator[None]:
     """Log the outcome of compiling `name` inside the block; failures are reported elsewhere."""
     start = perf_counter()
-    with stages.collect(texts=False) as log, _noticed(name):
+    with stages.collect(texts=False) as log, _noticed(name), profiling.compiling(name):
         yield
     _LOGGER.info("%s: %s%.1f s", name, _counts(log.counts), perf_counter() - start)
 
