@@ -6,7 +6,8 @@ a store of records, a page of HTML, and the trace of a job.
 Read `store` first: it holds the records, and opens with their grammar. `recorder` is a log that
 fills a store while something is compiled. It calls `capture`, `graphs`, `loops` and `fusion`, which
 turn reports into records; `steps` follows the symbolic evaluator. `page` writes a store as one
-file, with the style and the scripts in `assets`. `explored` adds the page to an explanation.
+file, with the style and the scripts in `assets`. `explored` adds the page to an explanation, and
+`notebook` what a notebook shows of it.
 
 `trace` writes what all processes of a job compile as lines of JSON. `job` reads these back, and
 `summary` tells what they say. `spending` reads a profile: where the time of a run goes. The

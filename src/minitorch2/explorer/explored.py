@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from minitorch2.bytecode.observe.explain import Explanation
+from minitorch2.explorer.notebook import part
 from minitorch2.explorer.page import page_of
 from minitorch2.explorer.recorder import Recorder
 from minitorch2.explorer.store import Store
@@ -43,6 +44,10 @@ class ExploredCall(Explanation):
         if path is not None:
             Path(path).write_text(page, encoding="utf-8")
         return page
+
+    def _repr_html_(self) -> str:
+        """Return numbers, breaks, source, guards, seconds and graphs for a notebook."""
+        return part(self)
 
     def _name(self) -> str:
         first = next(iter(self.recorder.store.compilations.values()), None)

@@ -1,7 +1,6 @@
 """Reports on capture for the user, after it happened.
 
 `costs` counts operators that each graph break costs. `listing` shows the user's source, line by
-line, captured or not; `report_html` shows both as HTML. `notebook` shows reports in a notebook,
-and `recompiles` says why entries were compiled again. `replay` saves a captured frame as a folder,
-for a report of a bug.
+line, captured or not. `recompiles` says why entries were compiled again. `replay` saves a captured
+frame as a folder, for a report of a bug.
 """

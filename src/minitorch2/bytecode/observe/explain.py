@@ -11,7 +11,6 @@ from minitorch2.bytecode.dispatch import Region
 from minitorch2.bytecode.guards import Guard
 from minitorch2.bytecode.observe.costs import BreakCost, ExplainedRegion, costs_of, operations_of
 from minitorch2.bytecode.observe.listing import Listing, listing_of
-from minitorch2.bytecode.observe.report_html import part
 from minitorch2.graph.graph_module import GraphModule
 from minitorch2.graph.node import SourceLine
 from minitorch2.stages import Stage, StageLog
@@ -130,10 +129,6 @@ class Explanation:
     def listing(self) -> Listing:
         """Return the user's source: which lines were captured, and which ran in Python."""
         return self.source
-
-    def _repr_html_(self) -> str:
-        """Return numbers, breaks, source, guards, seconds and graphs for a notebook."""
-        return part(self)
 
     def __str__(self) -> str:
         return "\n".join(self._lines())

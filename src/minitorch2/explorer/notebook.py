@@ -1,4 +1,4 @@
-"""An explanation as HTML: a part of a notebook. `minitorch2.explorer` writes pages."""
+"""An explanation as HTML: a part of a notebook. `page` writes pages."""
 
 from __future__ import annotations
 
