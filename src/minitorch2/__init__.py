@@ -59,6 +59,9 @@ if TYPE_CHECKING:  # what `__getattr__` gives, for type checkers and editors
         save_cache_artifacts as save_cache_artifacts,
     )
     from minitorch2.config import list_options as list_options
+    from minitorch2.export.loading import load as load
+    from minitorch2.export.packaging import package as package
+    from minitorch2.export.program import export as export
     from minitorch2.marks.controls import (
         allow_in_graph as allow_in_graph,
         assume_constant_result as assume_constant_result,
@@ -100,6 +103,8 @@ _NAMES = {
     "bytecode.observe.replay": ("save_call",),
     "cache.bundle": ("CacheInfo", "load_cache_artifacts", "save_cache_artifacts"),
     "config": ("list_options",),
+    "export.loading": ("load",),
+    "export.packaging": ("package",),
     "marks.controls": (
         "allow_in_graph", "assume_constant_result", "disallow_in_graph", "error_on_graph_break",
         "forbid_in_graph", "graph_break", "is_compiling", "nested_compile_region", "skip_frame",
@@ -112,7 +117,7 @@ _NAMES = {
     "marks.wrappers": ("nonstrict_trace", "wrap_numpy"),
 }  # fmt: skip
 _PLACES = {name: module for module, names in _NAMES.items() for name in names}
-_MODULES = ("config", "errors", "guard_filters", "jit", "lazy", "logs", "stages", "testing")
+_MODULES = ("config", "errors", "export", "guard_filters", "jit", "lazy", "logs", "stages", "testing")
 
 __all__ = sorted({"__version__", *_PLACES, *_MODULES} - {"testing"})  # which needs Hypothesis
 

@@ -131,6 +131,12 @@ class ArchiveError(MinitorchError):
     default_code = "archive"
 
 
+class ExportError(MinitorchError):
+    """A program cannot be exported, is called with other inputs, or its file cannot be used."""
+
+    default_code = "export"
+
+
 class ConfigError(MinitorchError):
     """An option is unknown, or has no such value."""
 

@@ -10,7 +10,7 @@ import ctypes
 from collections.abc import Callable
 from typing import Any
 
-from minitorch2.native.cpython.interpreter_api import keep_forever
+from minitorch2.native.memory import keep_forever
 
 METH_FASTCALL = 0x0080
 

@@ -13,6 +13,7 @@ import sysconfig
 import llvmlite.binding as llvm
 
 from minitorch2.native.cpython.errors import UnsupportedPythonError
+from minitorch2.native.memory import keep_forever
 
 api = ctypes.pythonapi
 
@@ -83,8 +84,3 @@ def compile_ir(text: str, function: str) -> int:
     engine.finalize_object()
     keep_forever(engine)
     return int(engine.get_function_address(function))
-
-
-def keep_forever(value: object) -> None:
-    """Leak one reference on purpose, for an object that machine code refers to by address."""
-    api.Py_IncRef(ctypes.py_object(value))

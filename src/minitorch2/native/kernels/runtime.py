@@ -181,7 +181,7 @@ def kernel_key(source: KernelSource) -> disk.Key:
 def _begin_to_compile(source: KernelSource, key: disk.Key) -> Callable[[], bytes]:
     """Begin to compile a kernel; return a function that waits for its object code."""
     start = perf_counter()
-    emission = Emission(_link(source, _symbol(key)))
+    emission = Emission(link_kernel(source, _symbol(key)))
     in_front_end = perf_counter() - start
 
     def finish() -> bytes:
@@ -206,12 +206,12 @@ def compile_module(source: KernelSource, symbol: str) -> Any:
     Raises:
         BackendError: the front end refuses the kernel: a bug of the code generator.
     """
-    module = _link(source, symbol)
+    module = link_kernel(source, symbol)
     machine_code.optimize(module)
     return module
 
 
-def _link(source: KernelSource, symbol: str) -> Any:
+def link_kernel(source: KernelSource, symbol: str) -> Any:
     """Return the LLVM module of a kernel, not yet optimized."""
     # Deferred: it imports Numba, which a process whose kernels are all in the cache does not need.
     linking = import_module("minitorch2.native.kernels.linking")

@@ -42,6 +42,26 @@ def new_target_machine() -> llvm.TargetMachine:
     )
 
 
+def object_code_for(level: str, module: llvm.ModuleRef) -> bytes:
+    """Optimize a module and return its object code for all processors of a feature level.
+
+    Its addresses are words of 64 bits, so that a loader needs few kinds of relocations.
+
+    Args:
+        level: such as ``"x86-64-v3"``, as LLVM names it.
+
+    Raises:
+        BackendError: it calls a function that this process does not have.
+    """
+    target = llvm.Target.from_triple(llvm.get_process_triple())
+    options = {"cpu": level, "opt": 3, "reloc": "static", "codemodel": "large"}
+    machine = target.create_target_machine(**options)
+    manager, builder = standard_pipeline(machine)
+    manager.run(module, builder)
+    refuse_missing(module)
+    return bytes(machine.emit_object(module))
+
+
 @cache
 def toolchain() -> dict[str, str]:
     """Return the properties of sources, compilers and processor that machine code depends on."""

@@ -105,6 +105,11 @@ def word_of() -> int:
     return _load(WORD_OF)
 
 
+def build_portable_word() -> ir.Module:
+    """Return the module of the function at `word_of` that asks every tensor by Python."""
+    return _build(WORD_OF, None)
+
+
 def _python_empty(
     size: tuple[int, ...], stride: tuple[int, ...], dtype: torch.dtype, device: int = -1
 ) -> object:

@@ -1,0 +1,172 @@
+"""Packages in a process that has no compiler: torch and NumPy are enough.
+
+Nothing that this module imports may import Numba, llvmlite or SymPy.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+import torch
+
+from minitorch2.export import as_json
+from minitorch2.export.container import Container, read_tensors, refused
+from minitorch2.export.machines import levels_here
+from minitorch2.export.object_code import Image
+from minitorch2.export.running import Runner
+from minitorch2.export.signature import Signature
+from minitorch2.native.kernels import openmp
+from minitorch2.native.kernels.launch_state import join_launchers, kernel_words, launcher_of
+from minitorch2.native.memory import place_code, symbol_address
+
+_LAUNCH: Final = "minitorch2_launch"
+Launcher = Callable[..., None]
+
+
+class LoadedPackage:
+    """A compiled program from a file: a callable of the program's arguments.
+
+    Attributes:
+        signature: what it takes and gives.
+        tensors: its parameters, buffers and constants by their paths.
+        machine: the feature level of its kernels.
+    """
+
+    def __init__(
+        self,
+        signature: Signature,
+        tensors: Mapping[str, torch.Tensor],
+        call: Callable[[list[Any]], Sequence[Any]],
+        machine: str,
+    ) -> None:
+        self.signature = signature
+        self.tensors = dict(tensors)
+        self.machine = machine
+        self._runner = Runner(signature, call, self.tensors)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the program.
+
+        Raises:
+            ExportError: an argument has another structure, dtype, size or value than it serves.
+        """
+        return self._runner(args, kwargs)
+
+    run = __call__
+
+    def __str__(self) -> str:
+        return f"kernels for {self.machine}\n{self.signature}"
+
+
+def package_of(content: Container, path: str | os.PathLike[str]) -> LoadedPackage:
+    """Return the package in the content of a file.
+
+    Raises:
+        ExportError: it is for another kind of machine, or for another version of PyTorch.
+    """
+    manifest = content.manifest
+    _check_version(str(manifest["torch"]), path)
+    level = _level_of(manifest["images"], path)
+    signature = as_json.read_signature(manifest["signature"])
+    tensors = read_tensors(manifest["tensors"], content.entries)
+    described = manifest["images"][level]
+    image = Image(
+        bytearray(content.entries[f"code/{level}"]),
+        described["entries"],
+        described["internal"],
+        described["external"],
+    )
+    run = _run_of(content.entries["wrapper.py"].decode(), _Kernels(image), str(path))
+    extra = [tensors.pop(name) for name in manifest["extra"]]
+    users = {
+        place
+        for place, each in enumerate(each for each in signature.inputs if each.name)
+        if each.kind == "user"
+    }
+
+    def call(inputs: list[Any]) -> Sequence[Any]:
+        dense = [x.contiguous() if i in users else x for i, x in enumerate(inputs)]
+        return run([*dense, *extra])
+
+    return LoadedPackage(signature, tensors, call, level)
+
+
+def _check_version(wrote: str, path: object) -> None:
+    """Check that the version of PyTorch is the one whose operators the wrapper calls."""
+    if wrote.split(".")[:2] != torch.__version__.split(".")[:2]:
+        raise refused(
+            f"{path} is for PyTorch {wrote}, and this is PyTorch {torch.__version__}",
+            "package the program again with this version",
+        )
+
+
+def _level_of(images: Mapping[str, Any], path: object) -> str:
+    here = levels_here()
+    fitting = [level for level in here if level in images]
+    if not fitting:
+        raise refused(
+            f"{path} has kernels for {', '.join(images)}, and this machine runs "
+            f"{', '.join(here) or 'none of these kinds'}",
+            "package the program with machines=... for this kind as well",
+        )
+    return fitting[-1]
+
+
+def _run_of(text: str, kernels: _Kernels, path: str) -> Callable[[list[Any]], Sequence[Any]]:
+    """Execute a wrapper's text; return its `call`."""
+    names: dict[str, Any] = {
+        "__name__": "minitorch2.package",
+        "load_kernel": kernels.launcher,
+        "join_kernels": kernels.join,
+        "empty_cpu": _empty,
+    }
+    exec(compile(text, f"{path}/wrapper.py", "exec"), names)
+    return names["call"]  # type: ignore[no-any-return]
+
+
+def _empty(size: tuple[int, ...], stride: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
+    return torch.empty_strided(size, stride, dtype=dtype)
+
+
+class _Kernels:
+    """The machine code of a package in memory."""
+
+    def __init__(self, image: Image) -> None:
+        names = {name for _, name, _ in image.external}
+        addresses = _addresses(names)
+        self.entries = image.entries
+        try:
+            self.base = place_code(len(image.code), lambda base: image.at(base, addresses))
+        except OSError as error:
+            raise refused(str(error), "allow it, or load the saved program instead") from error
+        self.launch = self.base + self.entries[_LAUNCH]
+
+    def launcher(
+        self, name: str, symbol: str, arguments: int, grain: int, inner: int | None
+    ) -> Launcher:
+        """Return the launcher of a kernel; it stands for `load_kernel` of a wrapper."""
+        words = kernel_words(self.base + self.entries[symbol], arguments, grain, inner)
+        return launcher_of(name, (arguments + 1, 0, 1, *words), self.launch)
+
+    def join(self, name: str, launchers: Sequence[Launcher]) -> Launcher:
+        """Return the launcher of several kernels; it stands for `join_kernels`."""
+        return join_launchers(name, launchers, self.launch)
+
+
+def _addresses(names: set[str]) -> dict[str, int]:
+    """Return the addresses of functions of this process.
+
+    Raises:
+        ExportError: there is no such function here.
+    """
+    threads = openmp.addresses() or {}
+    found = {name: threads.get(name) or symbol_address(name) for name in names}
+    missing = [name for name, address in found.items() if address is None]
+    if missing:
+        raise refused(
+            f"the kernels call {', '.join(missing)}, which this process does not have",
+            "install the same build of PyTorch as where it was packaged",
+        )
+    return {name: address for name, address in found.items() if address is not None}

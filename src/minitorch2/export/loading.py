@@ -1,0 +1,34 @@
+"""`load`: read a file that `save` or `package` has written. It imports what the file needs only."""
+
+from __future__ import annotations
+
+import os
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from minitorch2.export.container import read_container, refused
+
+if TYPE_CHECKING:
+    from minitorch2.export.loaded_package import LoadedPackage
+    from minitorch2.export.program import ExportedProgram
+
+
+def load(path: str | os.PathLike[str]) -> ExportedProgram | LoadedPackage:
+    """Load an exported program, or a package of kernels.
+
+    A program's file is data: graph, tensors, signature. A package holds machine code: load only
+    packages that you would run. Loading one imports no compiler and compiles nothing.
+
+    Raises:
+        ExportError: the file is truncated, changed or of a later version, or a package is for
+            another kind of machine.
+        OSError: the file cannot be opened.
+    """
+    content = read_container(path)
+    kind = content.manifest.get("kind")
+    # Deferred: a package must not import what a program needs, which is the graph floor and SymPy.
+    if kind == "package":
+        return import_module("minitorch2.export.loaded_package").package_of(content, path)  # type: ignore[no-any-return]
+    if kind == "program":
+        return import_module("minitorch2.export.program_file").program_of(content, path)  # type: ignore[no-any-return]
+    raise refused(f"{path} holds neither a program nor a package, but {kind!r}")

@@ -1,0 +1,57 @@
+"""Calls of an exported program: check the arguments, run the graph, write back, give the results."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+
+from minitorch2.export.checking import Checker
+from minitorch2.export.signature import Signature
+from minitorch2.native.torch_internals.pytree import tree_unflatten
+
+Graph = Callable[[list[Any]], Sequence[Any]]
+"""A graph as a function of the list of its inputs; the list is the function's own."""
+
+
+class Runner:
+    """The calls of one graph by its signature.
+
+    Args:
+        tensors: the parameters, buffers and constants by their paths.
+    """
+
+    def __init__(
+        self, signature: Signature, graph: Graph, tensors: Mapping[str, torch.Tensor]
+    ) -> None:
+        self.signature = signature
+        self.graph = graph
+        self.tensors = tensors
+        self.checker = Checker(signature)
+        self.own = [each.target for each in signature.inputs if each.kind != "user"]
+
+    def __call__(
+        self,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        tensors: Mapping[str, torch.Tensor] | None = None,
+    ) -> Any:
+        """Run a call; `tensors` stand in the place of the program's own.
+
+        Raises:
+            ExportError: the program does not serve these arguments.
+        """
+        leaves = self.checker.leaves(args, kwargs)
+        held = self.tensors if tensors is None else tensors
+        given = [*(held[target] for target in self.own), *leaves]
+        read = zip(self.signature.inputs, given, strict=True)
+        with torch.no_grad():
+            outputs = iter(self.graph([value for each, value in read if each.name]))
+            results = []
+            for each in self.signature.outputs:
+                if each.kind == "mutation":
+                    given[each.target].copy_(next(outputs))
+                else:
+                    results.append(each.value if each.kind == "value" else next(outputs))
+        return tree_unflatten(results, self.signature.results)
