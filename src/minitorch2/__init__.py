@@ -117,7 +117,9 @@ _NAMES = {
     "marks.wrappers": ("nonstrict_trace", "wrap_numpy"),
 }  # fmt: skip
 _PLACES = {name: module for module, names in _NAMES.items() for name in names}
-_MODULES = ("config", "errors", "export", "guard_filters", "jit", "lazy", "logs", "stages", "testing")
+_MODULES = (
+    "config", "errors", "export", "guard_filters", "jit", "lazy", "logs", "stages", "testing",
+)  # fmt: skip
 
 __all__ = sorted({"__version__", *_PLACES, *_MODULES} - {"testing"})  # which needs Hypothesis
 

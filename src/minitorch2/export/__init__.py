@@ -1,7 +1,7 @@
-"""A program as a file: `export` captures a call as one graph, `save`, `load` and `package` move it.
+"""A program as a file: `export` captures a call as one graph; `save` and `package` write it.
 
-Read `signature` first (what a program is, besides its graph), then `program` (`export`). From a call
-to a graph lead `dimensions` (which sizes vary), `capturing`, `lowering`, `input_sizes` and
+Read `signature` first (what a program is, besides its graph), then `program` (`export`). From a
+call to a graph lead `dimensions` (which sizes vary), `capturing`, `lowering`, `input_sizes` and
 `explicit_sizes`. `checking` and `running` are calls of a program. Files are in `container`,
 `as_json`, `program_file` and `loading`. Packages with machine code are made by `packaging` and
 `object_code`, and loaded by `loaded_package`, which imports no compiler.

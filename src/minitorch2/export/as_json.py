@@ -176,7 +176,7 @@ def _skeleton(tree: Any) -> Any:
     parts = [_skeleton(part) for part in tree["parts"]]
     kind = tree["kind"]
     if kind == "namedtuple":
-        return namedtuple(tree["name"], tree["keys"])(*parts)  # type: ignore[misc]
+        return namedtuple(tree["name"], tree["keys"])(*parts)
     if kind == "dict":
         return dict(zip(map(read_value, tree["keys"]), parts, strict=True))
     return {"tuple": tuple, "list": list}[kind](parts)

@@ -5,10 +5,10 @@ A function is written around the program, with the parameters of the call::
     def model(x, k):
         results = called(x, k=k)
         check_effects()                  # an error if Python objects have changed
-        return results, hold(*leaves(results))
+        return results, hold(leaves(results), leaves((x, k)))
 
 Capture records the call of `hold` as a node. Its arguments say how each result is made of the
-graph, sizes and constants included. No operator runs: the structure of the results is that of a
+graph, sizes and constants included, and keep the inputs that nothing else reads. No operator runs: the structure of the results is that of a
 call on tensors without meaning.
 """
 
@@ -25,8 +25,9 @@ from minitorch2.api.compiler import compile
 from minitorch2.bytecode.trackers.base import unsupported
 from minitorch2.bytecode.trackers.interfaces import Evaluator
 from minitorch2.bytecode.trackers.python_values.builtin import models
+from minitorch2.bytecode.trackers.side_effects import AttributeEffect, Effect, GlobalEffect
 from minitorch2.errors import DynamicSizeError, ExportError, GraphBreakError
-from minitorch2.foundation.generated_code import execute, new_file
+from minitorch2.foundation.generated_code import PREFIX, execute, new_file
 from minitorch2.graph.graph_module import GraphModule
 from minitorch2.graph.node import Argument, Node
 from minitorch2.graph.symbols import expr_of
@@ -78,7 +79,8 @@ class Call:
             f"def {name}({', '.join(self.names)}):\n"
             f"    results = {_CALLED}({', '.join(given)})\n"
             f"    {_CHECK}()\n"
-            f"    return results, {_HOLD}(*{_LEAVES}(results))\n"
+            f"    inputs = {_LEAVES}(({''.join(f'{n}, ' for n in self.names)}))\n"
+            f"    return results, {_HOLD}({_LEAVES}(results), inputs)\n"
         )
         names: dict[str, Any] = {_CALLED: self.program, _CHECK: check_effects,
                                  _HOLD: hold, _LEAVES: tree_leaves}  # fmt: skip
@@ -114,8 +116,8 @@ def _positional_names(
 
 
 @allow_in_graph
-def hold(*leaves: Any) -> torch.Tensor:
-    """Stand in a captured graph for the use of the results."""
+def hold(results: list[Any], inputs: list[Any]) -> torch.Tensor:
+    """Stand in a captured graph for the use of the results, and of the inputs."""
     return torch.empty(0)
 
 
@@ -125,16 +127,32 @@ def check_effects() -> None:
 
 @models(check_effects)
 def _check_effects(evaluator: Evaluator) -> None:
-    changed = [*evaluator.capture.side_effects.changed_objects()]
-    names = [*map(str, evaluator.capture.side_effects.changed_names())]
-    if changed or names:
-        objects = [str(owner.source) for owner in changed if owner.source is not None]
+    changed = filter(None, map(_changed, evaluator.capture.side_effects.effects()))
+    names = ", ".join(dict.fromkeys(changed)).replace(_CALLED, "the module")
+    if names:
         unsupported(
             "export-effect",
-            f"the program changes {', '.join(dict.fromkeys([*objects, *names]))}, and an exported "
-            "program has no Python objects",
+            f"the program changes {names}, and an exported program has no Python objects",
             "keep state in buffers and write to them in place, as in self.count.add_(1)",
         )
+
+
+def _changed(effect: Effect) -> str | None:
+    """Return the place outside that an effect changes; None if there is none."""
+    if isinstance(effect, GlobalEffect):
+        return effect.variable_name()
+    owner = effect.owner()
+    if owner is None or owner.source is None:
+        return None
+    if not isinstance(effect, AttributeEffect):
+        return str(owner.source)
+    value = effect.value()
+    stored = "" if value is None or value.source is None else str(value.source)
+    if stored.startswith(str(owner.source)) and effect.name in stored.removeprefix(
+        str(owner.source)
+    ).replace("'", ".").split("."):
+        return None  # as ``self.count += 1`` stores the tensor that it has written to
+    return f"{owner.source}.{effect.name}"
 
 
 @dataclass(frozen=True)
@@ -177,14 +195,24 @@ def capture_call(call: Call, use: Callable[[Captured], None]) -> TreeSpec:
         )
         raise
     except GraphBreakError as error:
-        asked = "graph break with fullgraph=True"
-        error.cause = error.cause.replace(asked, "export needs one graph")
-        if error.code == "export-effect":
-            error.user_line = None  # it is known at the end only
-        raise
+        raise _about_the_program(error, call.program) from None
     if not used:
         raise ExportError("the program ran in Python: no graph of it was captured")
     return tree_flatten(results)[1]
+
+
+def _about_the_program(error: GraphBreakError, program: Callable[..., Any]) -> GraphBreakError:
+    """Return the error about the user's program, without words about the function around it."""
+    cause = error.cause.replace("graph break with fullgraph=True", "export needs one graph")
+    cells = getattr(getattr(program, "__code__", None), "co_freevars", ())
+    for number, name in enumerate(cells):
+        cause = cause.replace(f"the module.__closure__[{number}].cell_contents", name)
+    if str(error.user_line).startswith(f"File: {PREFIX}"):
+        error.user_line = None
+        if error.code == "not-a-graph-argument":
+            cause = f"export needs one graph: a result is no tensor, number or text: {cause}"
+    error.cause = cause
+    return error
 
 
 _OPTIONS: Final[dict[str, Any]] = {"duck_shapes": False}
@@ -194,11 +222,12 @@ _OPTIONS: Final[dict[str, Any]] = {"duck_shapes": False}
 def _without_meaning(value: Any) -> Any:
     """Return a tensor of a fake's form, with the sizes of the example, or a number."""
     if isinstance(value, SYMBOLIC):
-        return value.node.hint or 0
+        env, expr = value.node.shape_env, expr_of(value)
+        return env.hint(expr) if env.has_hint(expr) else 2  # the data of no call tell it
     if not isinstance(value, torch.Tensor):
         return value
-    shape = [size.node.hint if isinstance(size, SYMBOLIC) else size for size in value.shape]
-    return torch.zeros([size or 0 for size in shape], dtype=value.dtype, device=value.device)
+    shape = [*map(_without_meaning, value.shape)]
+    return torch.zeros(shape, dtype=value.dtype, device=value.device)
 
 
 def _with_held_results(module: GraphModule) -> GraphModule:
@@ -207,10 +236,11 @@ def _with_held_results(module: GraphModule) -> GraphModule:
     graph = copy.graph
     (held,) = (node for node in graph.nodes if node.target is hold)
     graph.erase(graph.output_node)
-    graph.output(tuple(_plain(value) for value in held.args))
+    results: Any = held.args[0]
+    graph.output(tuple(_plain(value) for value in results))
     graph.erase(held)
     return copy
 
 
 def _plain(value: Argument) -> Argument:
-    return value if isinstance(value, Node) else expr_of(value)  # type: ignore[arg-type]
+    return value if isinstance(value, Node) else expr_of(value)

@@ -14,7 +14,7 @@ import torch
 
 from minitorch2.errors import ExportError
 from minitorch2.export.signature import Input, Signature, TensorForm
-from minitorch2.native.torch_internals.pytree import TreeSpec, tree_flatten
+from minitorch2.native.torch_internals.pytree import TreeSpec, tree_flatten, tree_unflatten
 
 _FUNCTIONS: Final = {"max": max, "min": min, "abs": abs, "int": int, "float": float}
 
@@ -39,8 +39,9 @@ class Checker:
         """
         leaves, structure = tree_flatten((args, kwargs))
         if structure != self.structure:
+            given, wanted = map(_shown, (structure, self.structure))
             raise _refused(
-                f"the arguments have the structure {structure}, not {self.structure}",
+                f"the arguments have the structure {given}, and the program takes {wanted}",
                 "pass the same positional and keyword arguments, and containers, as when exporting",
             )
         self.check(leaves)
@@ -101,6 +102,18 @@ class Checker:
                 )
 
 
+class _Leaf:
+    def __repr__(self) -> str:
+        return "_"
+
+
+def _shown(structure: TreeSpec) -> str:
+    """Return a structure of arguments as a call: ``(_, {'mask': _}), flip=_``."""
+    args, kwargs = tree_unflatten([_Leaf()] * structure.num_leaves, structure)
+    named = "".join(f", {name}={value}" for name, value in kwargs.items())
+    return f"{args}{named}"
+
+
 def _check_tensor(each: Input, form: TensorForm, leaf: Any, sizes: dict[str, int]) -> None:
     if not isinstance(leaf, torch.Tensor):
         raise _refused(
@@ -116,9 +129,7 @@ def _check_tensor(each: Input, form: TensorForm, leaf: Any, sizes: dict[str, int
     for dimension, (size, wanted) in enumerate(zip(leaf.shape, form.shape, strict=True)):
         if isinstance(wanted, str):
             if sizes.setdefault(wanted, size) != size:
-                what = (
-                    f"has size {size} at dimension {dimension}, where others have {sizes[wanted]}"
-                )
+                what = f"has size {size} at dimension {dimension}, and others have {sizes[wanted]}"
                 raise _misfit(each, what, "pass tensors whose sizes fit")
         elif size != wanted:
             what = f"has size {size} at dimension {dimension}"

@@ -6,7 +6,7 @@
     digests.json    the SHA-256 of every other entry
 
 Nothing is pickled. Entries are stored without compression, at multiples of 64 bytes, so that other
-readers may map them. Digests find damage and accidental changes; they are no signature.
+readers may map them. Digests find damage and accidental changes, and are not a signature.
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ def write_tensors(tensors: Mapping[str, torch.Tensor]) -> tuple[dict[str, Any], 
         entry = known.setdefault(storage.data_ptr(), f"data/{len(known)}")
         alive.append(plain)  # another one must not get its address
         if entry not in entries:
-            whole = torch.empty(0, dtype=torch.uint8, device=plain.device).set_(storage)  # type: ignore[call-overload]
+            whole = torch.empty(0, dtype=torch.uint8, device=plain.device).set_(storage)
             entries[entry] = whole.cpu().numpy().tobytes()
         described[name] = {
             "data": entry, "dtype": str(plain.dtype).removeprefix("torch."),

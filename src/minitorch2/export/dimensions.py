@@ -1,4 +1,4 @@
-"""What `dynamic_shapes` says: for each dimension of each tensor, how its size may vary.
+"""The meaning of `dynamic_shapes`: which dimensions of which tensors may vary, and how.
 
     dynamic_shapes ::= {parameter: shapes} | [shapes, ...]       one for each argument
     shapes         ::= None | {dimension: size} | [size, ...]    of a tensor; None: nothing varies
@@ -53,9 +53,9 @@ def _by_name(arguments: Mapping[str, Any], shapes: Shapes) -> Mapping[str, Any]:
     if shapes is None:
         return {}
     if not isinstance(shapes, Mapping):
-        if len(shapes) != len(arguments):
+        if len(shapes) > len(arguments):
             raise _misfit(f"has {len(shapes)} parts for {len(arguments)} arguments")
-        return dict(zip(arguments, shapes, strict=True))
+        return dict(zip(arguments, shapes, strict=False))  # keywords may be left out
     for name in shapes:
         if name not in arguments:
             raise _misfit(f"names {name!r}, and the arguments are {', '.join(arguments)}")

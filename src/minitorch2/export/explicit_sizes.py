@@ -73,10 +73,10 @@ class _Rewriting:
         return self.new
 
     def _copy(self, node: Node) -> None:
-        given = (node.args, dict(node.kwargs))
-        args, kwargs = map_expressions(map_nodes(given, self.copies.__getitem__), self._number)
-        if is_check(node):
-            args = (self._truth(node.args[0]), *args[1:])
+        checked = node.args[:1] if is_check(node) else ()
+        given = (node.args[len(checked) :], dict(node.kwargs))
+        args, kwargs = map_expressions(map_nodes(given, self.copies.__getitem__), self._settle)
+        args = (*map(self._truth, checked), *args)
         copy = self.new.create_node(node.op, node.target, args, kwargs)
         copy.meta = dict(node.meta)
         self.copies[node] = copy
@@ -86,11 +86,14 @@ class _Rewriting:
     def _settled(self, expr: Any) -> Any:
         return expr if self.sizes is None else self.sizes.argument(expr)
 
+    def _settle(self, expr: Any) -> Argument:
+        """Return the node, or the number, of an expression in any symbols."""
+        return self._number(self._settled(expr))
+
     def _number(self, expr: Any) -> Argument:
-        """Return the node, or the number, of an expression."""
-        expr = self._settled(expr)
+        """Return the node, or the number, of an expression in symbols of the inputs."""
         if not isinstance(expr, sympy.Basic):
-            return expr  # type: ignore[no-any-return]
+            return expr
         if isinstance(expr, sympy.Integer | sympy.Float):
             return int(expr) if isinstance(expr, sympy.Integer) else float(expr)
         if expr not in self.known:
@@ -128,12 +131,12 @@ class _Rewriting:
     def _truth(self, condition: Any) -> Argument:
         """Return the node that computes a condition."""
         if isinstance(condition, Comparison):
-            sides = self._number(condition.left), self._number(condition.right)
+            sides = self._settle(condition.left), self._settle(condition.right)
             return self._call(RELATIONS[condition.relation], *sides)
         if isinstance(condition, Negation):
             return self._call(operator.not_, self._truth(condition.part))
         if isinstance(condition, AllOf):
             fold = operator.or_ if isinstance(condition, AnyOf) else operator.and_
             parts = [self._truth(part) for part in condition.parts]
-            return reduce(lambda a, b: self._call(fold, a, b), parts)  # type: ignore
+            return reduce(lambda a, b: self._call(fold, a, b), parts)
         return bool(condition)

@@ -5,7 +5,9 @@ Nothing that this module imports may import Numba, llvmlite or SymPy.
 
 from __future__ import annotations
 
+import builtins
 import os
+import struct
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
@@ -121,6 +123,10 @@ def _run_of(text: str, kernels: _Kernels, path: str) -> Callable[[list[Any]], Se
         "load_kernel": kernels.launcher,
         "join_kernels": kernels.join,
         "empty_cpu": _empty,
+        "with_layout": _with_layout,
+        "copy_to_layout": _copy_to_layout,
+        "float_bits": _float_bits,
+        "check": _check,
     }
     exec(compile(text, f"{path}/wrapper.py", "exec"), names)
     return names["call"]  # type: ignore[no-any-return]
@@ -128,6 +134,30 @@ def _run_of(text: str, kernels: _Kernels, path: str) -> Callable[[list[Any]], Se
 
 def _empty(size: tuple[int, ...], stride: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
     return torch.empty_strided(size, stride, dtype=dtype)
+
+
+def _with_layout(
+    tensor: torch.Tensor, size: tuple[int, ...], stride: tuple[int, ...]
+) -> torch.Tensor:
+    """Return a library's result with the planned strides, as `codegen.extern` does."""
+    return tensor if tensor.stride() == stride else _copy_to_layout(tensor, size, stride)
+
+
+def _copy_to_layout(
+    tensor: torch.Tensor, size: tuple[int, ...], stride: tuple[int, ...]
+) -> torch.Tensor:
+    return torch.empty_strided(size, stride, dtype=tensor.dtype).copy_(tensor)
+
+
+def _float_bits(number: float) -> int:
+    bits: int = struct.unpack("<q", struct.pack("<d", number))[0]
+    return bits
+
+
+def _check(condition: bool, message: str, error: str = "RuntimeError") -> None:
+    """Raise the exception of a condition on sizes that only data tell, unless it holds."""
+    if not condition:
+        raise getattr(builtins, error, RuntimeError)(message)
 
 
 class _Kernels:

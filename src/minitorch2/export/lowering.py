@@ -1,8 +1,8 @@
 """From a captured call to a functional graph of aten operators and its signature.
 
-Parameters and buffers become inputs; writes become outputs. What the runtime of a compiled program
-does around its graph (the epilogue: views of inputs, partial writes) is done in the graph here, so
-that the graph says all, at the price that results which are views of written inputs are copies.
+Parameters and buffers become inputs; writes become outputs. The runtime of a compiled program makes
+views of inputs and partial writes around its graph (the epilogue). Here the graph does that, so that
+it says all. Its price: results which are views of written inputs are copies.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class Lowered:
     def _with_epilogue(self, traced: TracedProgram) -> tuple[Output, ...]:
         """Compute the epilogue in the graph; return what its outputs mean."""
         graph = self.graph
-        heads: Sequence[Any] = graph.output_node.args[0]  # type: ignore[assignment]
+        heads: Sequence[Any] = graph.output_node.args[0]
         graph.erase(graph.output_node)
         emitter = Tracer({})
         emitter.graph = graph
@@ -82,7 +82,7 @@ class Lowered:
         for mutation in traced.epilogue.mutations:
             value, base = heads[mutation.output_index], placeholders[mutation.input_index]
             if mutation.views:
-                state = TensorState(Storage(base), base, _filled(mutation.views, heads), -1)
+                state = TensorState(Storage(base), base, _filled(mutation.views, heads, self.sizes), -1)
                 state.write(emitter, value)
                 value = state.storage.value
             present[mutation.input_index] = value
@@ -107,7 +107,7 @@ class Lowered:
             base = present.get(result.index, self.graph.placeholders[result.index])
         else:
             base = heads[result.index]
-        return replay(emitter, base, _filled(result.views, heads))[-1]
+        return replay(emitter, base, _filled(result.views, heads, self.sizes))[-1]
 
     def _lift_constants(self) -> None:
         """Make inputs of tensors that tracing has found on its way."""
@@ -153,11 +153,15 @@ def _text(size: Any) -> int | str:
     return int(size) if not isinstance(size, sympy.Basic) else print_expr(size)
 
 
-def _filled(views: tuple[ViewStep, ...], heads: Sequence[Any]) -> tuple[ViewStep, ...]:
+def _filled(
+    views: tuple[ViewStep, ...], heads: Sequence[Any], sizes: InputSizes | None
+) -> tuple[ViewStep, ...]:
     """Return views with the numbers that the graph computes."""
 
     def fill(leaf: Any) -> Any:
-        return heads[leaf.index] if isinstance(leaf, OutputNumber) else leaf
+        if not isinstance(leaf, OutputNumber):
+            return leaf
+        return heads[leaf.index] if sizes is None else sizes.env.number_of(heads[leaf.index])
 
     return tuple(
         ViewStep(step.func, tree_map(fill, step.args), tree_map(fill, step.kwargs))

@@ -4,22 +4,24 @@
     kernels --> object code for each level --> one image for each level     `object_code`
     wrapper --> the same text, which takes its kernels from an image
 
-The file holds ``wrapper.py``, ``code/LEVEL`` and the tensors. What loads it is `loaded_package`.
+The file holds ``wrapper.py``, ``code/LEVEL`` and the tensors. `loaded_package` loads it.
 """
 
 from __future__ import annotations
 
 import ast
+import math
 import os
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
+import sympy
 import torch
 
 from minitorch2.autograd.decompositions import DECOMPOSITIONS, REQUIRED_DECOMPOSITIONS
-from minitorch2.autograd.decompositions.randomness import RANDOM_DECOMPOSITIONS
 from minitorch2.codegen.compile_graph import GraphCompiler
+from minitorch2.codegen.extern import CHECK
 from minitorch2.codegen.numba.target import NUMBA
 from minitorch2.codegen.spelling import UnspellableError
 from minitorch2.errors import ExportError
@@ -35,12 +37,18 @@ from minitorch2.graph.fake_tensor import FakeConverter
 from minitorch2.graph.graph_module import GraphModule
 from minitorch2.graph.passes.simplify_sizes import settle_sizes
 from minitorch2.graph.pipeline import run_passes
+from minitorch2.graph.runtime_checks import check
 from minitorch2.graph.symbols import ShapeEnv
 from minitorch2.graph.symbols.ranges import Range
-from minitorch2.native.kernels.portable import kernel_object, launcher_objects
-from minitorch2.native.kernels.runtime import KernelSource
+from minitorch2.native.kernels import launcher, openmp
+from minitorch2.native.kernels.runtime import KernelSource, link_kernel
+from minitorch2.native.llvm.machine_code import object_code_for
+from minitorch2.native.torch_internals.tensors import build_portable_word
 
-PROVIDED: Final = ("KernelSource", "load_kernel", "join_kernels", "empty_cpu")
+PROVIDED: Final = (
+    "KernelSource", "load_kernel", "join_kernels", "empty_cpu", "with_layout", "copy_to_layout",
+    "float_bits",
+)  # fmt: skip
 """The functions of minitorch2 that a wrapper calls and that a loaded package has in their place."""
 
 
@@ -71,12 +79,15 @@ def package(
                 code="package-machine", fix="save the program, and compile it where it is loaded",
             )  # fmt: skip
     compiled = _Compiled(program)
-    text, kernels = _wrapper(compiled.source)
+    text, kernels = wrapper_for_packages(compiled.source)
     entries: dict[str, bytes] = {"wrapper.py": text.encode()}
     images = {}
     for level in levels:
         image = link_objects(
-            [*launcher_objects(level), *(kernel_object(k, s, level) for s, k in kernels.items())]
+            [
+                *_launcher_objects(level),
+                *(object_code_for(level, link_kernel(k, s)) for s, k in kernels.items()),
+            ]
         )
         entries[f"code/{level}"] = bytes(image.code)
         images[level] = image.description()
@@ -91,6 +102,16 @@ def package(
     write_container(path, Container(manifest, {**entries, **data}))
 
 
+def _launcher_objects(level: str) -> list[bytes]:
+    """Return the object code of the launcher, and of the function that it asks for addresses.
+
+    They rely on CPython's interface alone: no place in an object of PyTorch is built in.
+    """
+    launcher.body()  # lets this process know the functions that the launcher calls
+    modules = launcher.build(openmp.addresses() is not None), build_portable_word()
+    return [object_code_for(level, module) for module in modules]
+
+
 class _Compiled:
     """A program, compiled.
 
@@ -102,7 +123,7 @@ class _Compiled:
 
     def __init__(self, program: ExportedProgram) -> None:
         captured = with_example(program)
-        table = {**REQUIRED_DECOMPOSITIONS, **RANDOM_DECOMPOSITIONS, **DECOMPOSITIONS}
+        table = {**REQUIRED_DECOMPOSITIONS, **DECOMPOSITIONS}
         with torch.no_grad():
             lowered = Lowered(captured, {}, table)
             module = GraphModule(lowered.graph)
@@ -152,11 +173,33 @@ def with_example(program: ExportedProgram) -> Captured:
     module = program.graph_module.copy()
     inputs = [each for each in signature.inputs if each.name]
     examples = [_example(program, each, signature) for each in inputs]
+    for node in module.graph.nodes:
+        node.meta = {"source": node.meta.get("source"), "symbols": _NewSizes(env)}
+        node.target = _state if node.target is check else node.target
     for node, each, example in zip(module.graph.placeholders, inputs, examples, strict=True):
         shape = [_number(size, sizes) for size in each.form.shape] if each.form else []
         varies = any(isinstance(size, torch.SymInt) for size in shape)
         node.meta["val"] = converter.convert(example, shape if varies else None)
     return Captured(module, examples)
+
+
+def _state(condition: Any, message: str, error: str) -> None:
+    """State a condition on sizes, which the compiled graph will check."""
+    if isinstance(condition, torch.SymBool):
+        condition.node.shape_env.expect(condition.node.expr, message, error)
+    else:
+        check(condition, message, error)
+
+
+@dataclass(frozen=True)
+class _NewSizes:
+    """The numbers of elements that one operator finds: new symbols."""
+
+    env: ShapeEnv
+
+    def __iter__(self) -> Iterator[sympy.Symbol]:
+        while True:
+            yield self.env.unbacked_symbol(int, Range(0, math.inf))
 
 
 def _learn(env: ShapeEnv, condition: Condition, sizes: Mapping[str, Any]) -> None:
@@ -181,7 +224,7 @@ def _example(program: ExportedProgram, each: Input, signature: Signature) -> tor
     return torch.zeros(shape, dtype=each.form.dtype, device=each.form.device)
 
 
-def _wrapper(source: str) -> tuple[str, dict[str, KernelSource]]:
+def wrapper_for_packages(source: str) -> tuple[str, dict[str, KernelSource]]:
     """Return a wrapper's text for packages, and its kernels by the symbols of their entries.
 
     Raises:
@@ -189,7 +232,7 @@ def _wrapper(source: str) -> tuple[str, dict[str, KernelSource]]:
     """
     kernels: dict[str, KernelSource] = {}
     body: list[ast.stmt] = []
-    for statement in ast.parse(source).body:
+    for statement in ast.parse(source.replace(CHECK, "check")).body:
         if isinstance(statement, ast.If):
             continue  # it measures the module if it is run alone
         if isinstance(statement, ast.ImportFrom | ast.Import) and _is_own(statement):
@@ -214,7 +257,7 @@ def _is_own(statement: ast.ImportFrom | ast.Import) -> bool:
 
 def _check_import(statement: ast.ImportFrom | ast.Import) -> None:
     for alias in statement.names:
-        if isinstance(statement, ast.Import) or alias.name not in PROVIDED:
+        if alias.name != CHECK.rpartition(".")[0] and alias.name not in PROVIDED:
             raise ExportError(
                 f"a package cannot call {ast.unparse(statement)[5:]}",
                 code="export-graph",

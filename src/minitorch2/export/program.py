@@ -8,7 +8,7 @@ The graph is functional: parameters and buffers are inputs, and what the program
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -26,14 +26,10 @@ from minitorch2.export.signature import (
     InputKind,
     Signature,
     Symbol,
-    TensorForm,
 )
 from minitorch2.graph.graph_module import GraphModule
 from minitorch2.graph.node import Node
-from minitorch2.marks.dimensions import marks_of
 from minitorch2.native.torch_internals.pytree import TreeSpec, tree_flatten, tree_leaves
-
-ORDER: Sequence[InputKind] = ("parameter", "buffer", "constant", "user")
 
 
 class ExportedProgram:
@@ -174,14 +170,22 @@ def export(
 def _roles(call: Call) -> Roles:
     """Return the meaning of each tensor of the model, and of the call."""
     roles: dict[int, tuple[InputKind, str]] = {}
-    owner = getattr(call.program, "__self__", call.program)
-    if isinstance(owner, torch.nn.Module):
-        roles |= {id(b): ("buffer", n) for n, b in reversed([*owner.named_buffers()])}
-        roles |= {id(p): ("parameter", n) for n, p in reversed([*owner.named_parameters()])}
+    for kind, target, tensor in _tensors_of(call):
+        roles.setdefault(id(tensor), (kind, target))
     for name, leaf in _named_leaves(call):
         if isinstance(leaf, torch.Tensor):
             roles.setdefault(id(leaf), ("user", name))
     return roles
+
+
+def _tensors_of(call: Call) -> Iterator[tuple[InputKind, str, torch.Tensor]]:
+    """Yield the parameters and buffers of the program's module, each under all of its paths."""
+    owner = getattr(call.program, "__self__", call.program)
+    if isinstance(owner, torch.nn.Module):
+        for name, parameter in owner.named_parameters(remove_duplicate=False):
+            yield "parameter", name, parameter
+        for name, buffer in owner.named_buffers(remove_duplicate=False):
+            yield "buffer", name, buffer
 
 
 def _named_leaves(call: Call) -> list[tuple[str, Any]]:
@@ -203,8 +207,7 @@ class _Assembly:
         self.lowered = lowered
         self.leaves = _named_leaves(call)
         of_nodes = lowered.inputs()
-        own = [(n, i) for kind in ORDER[:-1] for n, i in of_nodes.items() if i.kind == kind]
-        pairs = [*own, *self._user_inputs(of_nodes)]
+        pairs = [*self._own_inputs(of_nodes), *self._user_inputs(of_nodes)]
         places = {node: place for place, (node, _) in enumerate(pairs) if node is not None}
         old = lowered.graph.placeholders
         self.outputs = tuple(
@@ -215,6 +218,16 @@ class _Assembly:
         self.graph = make_sizes_explicit(lowered.graph, names, lowered.sizes)
         final = iter(node.name for node in self.graph.placeholders)
         self.inputs = [replace(i, name="" if n is None else next(final)) for n, i in pairs]
+
+    def _own_inputs(self, of_nodes: Mapping[Node, Input]) -> list[tuple[Node | None, Input]]:
+        """Return parameters, buffers and constants, those that are not read included."""
+        read = {i.target: (n, i) for n, i in of_nodes.items() if i.kind != "user"}
+        found: list[tuple[Node | None, Input]] = []
+        for kind, target, tensor in _tensors_of(self.call):
+            self.lowered.tensors[target] = tensor
+            form = self.lowered.form_of(tensor, tensor)
+            found.append(read.pop(target, (None, Input(kind, "", target, form))))
+        return [*found, *read.values()]
 
     def _user_inputs(self, of_nodes: Mapping[Node, Input]) -> list[tuple[Node | None, Input]]:
         """Return all of the user's leaves in order, with the placeholders of those that are read.
@@ -232,10 +245,14 @@ class _Assembly:
             if node is not None:
                 found.append((node, replace(of_nodes[node], target=name)))
             elif isinstance(leaf, torch.Tensor):
-                found.append((None, Input("user", "", name, self._unread(leaf, name))))
+                form = next(i.form for _, i in found if i.target == self._first_name(leaf))
+                found.append((None, Input("user", "", name, form)))
             else:
                 found.append((None, Input("user", "", name, value=leaf)))
         return found
+
+    def _first_name(self, tensor: torch.Tensor) -> str:
+        return next(name for name, leaf in self.leaves if leaf is tensor)
 
     def program(self, results: TreeSpec, relations: Sequence[Relation]) -> ExportedProgram:
         """Return the program; all conditions on sizes are known now."""
@@ -265,11 +282,10 @@ class _Assembly:
             for dimension, size in enumerate(each.form.shape if each.form else ()):
                 if isinstance(size, str) and size not in found:
                     where, source = f"{each.target}.shape[{dimension}]", (place, dimension)
-                    symbol = self.lowered.sizes and self.lowered.sizes.symbol(size, source, where)
+                    sizes = self.lowered.sizes
+                    symbol = None if sizes is None else sizes.symbol(size, source, where)
                     if symbol is not None:
                         found[size] = symbol
-                    elif not each.name:
-                        found[size] = Symbol(source, 2, 0, shown=where)
         return found
 
     def _condition(self, relation: Relation, shown: Mapping[str, str]) -> Condition:
@@ -289,20 +305,12 @@ class _Assembly:
         return Condition(text, f"{shown.get(str(size), size)} == {related}")
 
     def _with_persistence(self, each: Input) -> Input:
-        owner = getattr(self.call.program, "__self__", self.call.program)
+        owner: Any = getattr(self.call.program, "__self__", self.call.program)
         if each.kind != "buffer":
             return each
         path, _, name = each.target.rpartition(".")
         kept = name not in owner.get_submodule(path)._non_persistent_buffers_set
         return replace(each, persistent=kept)
-
-    def _unread(self, leaf: torch.Tensor, name: str) -> TensorForm:
-        """Return the form of a tensor that the graph does not read; what varies has a name."""
-        form = self.lowered.form_of(leaf, leaf)
-        varies = {d for d, mark in marks_of(leaf).items() if mark.kind != "static"}
-        word = _identifier(name)
-        shape = tuple(f"{word}_{d}" if d in varies else n for d, n in enumerate(form.shape))
-        return replace(form, shape=shape)
 
 
 def _name_of(each: Input) -> str:

@@ -1,4 +1,4 @@
-"""Calls of an exported program: check the arguments, run the graph, write back, give the results."""
+"""Calls of an exported program: check the arguments, run the graph, write back, return."""
 
 from __future__ import annotations
 
@@ -30,6 +30,9 @@ class Runner:
         self.tensors = tensors
         self.checker = Checker(signature)
         self.own = [each.target for each in signature.inputs if each.kind != "user"]
+
+    def __deepcopy__(self, memo: dict[int, object]) -> Runner:
+        return self  # a copied module passes its own tensors
 
     def __call__(
         self,

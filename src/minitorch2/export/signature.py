@@ -2,7 +2,7 @@
 
     Signature ::= inputs: (Input, ...), outputs: (Output, ...), symbols: {name: Symbol},
                   conditions: (Condition, ...), the structures of arguments and results
-    Input     ::= a placeholder of the graph: a parameter, buffer or constant by its path, or a user's
+    Input     ::= a placeholder of the graph: a parameter, buffer or constant by its path, or an
                   argument by its name, with the tensor's form or the value that it must have
     Output    ::= an output of the graph: the new content of an input, or a result of the user's
     Symbol    ::= the range of a size that varies, and where it is read
@@ -121,7 +121,7 @@ class Condition:
 
 @dataclass(frozen=True)
 class Signature:
-    """How the graph of an exported program is called, and what its outputs mean.
+    """The meaning of the inputs and outputs of an exported program's graph.
 
     Attributes:
         arguments: the structure of ``(args, kwargs)``.

@@ -13,6 +13,7 @@ from importlib.metadata import version
 
 import llvmlite
 import llvmlite.binding as llvm
+from llvmlite import ir
 
 from minitorch2.cache import digest_of_sources
 from minitorch2.errors import BackendError
@@ -42,20 +43,18 @@ def new_target_machine() -> llvm.TargetMachine:
     )
 
 
-def object_code_for(level: str, module: llvm.ModuleRef) -> bytes:
-    """Optimize a module and return its object code for all processors of a feature level.
+def object_code_for(level: str, module: ir.Module | llvm.ModuleRef) -> bytes:
+    """Optimize a module and return its object code for a feature level, such as ``"x86-64-v3"``.
 
     Its addresses are words of 64 bits, so that a loader needs few kinds of relocations.
-
-    Args:
-        level: such as ``"x86-64-v3"``, as LLVM names it.
 
     Raises:
         BackendError: it calls a function that this process does not have.
     """
     target = llvm.Target.from_triple(llvm.get_process_triple())
-    options = {"cpu": level, "opt": 3, "reloc": "static", "codemodel": "large"}
-    machine = target.create_target_machine(**options)
+    machine = target.create_target_machine(level, opt=3, reloc="static", codemodel="large")
+    if isinstance(module, ir.Module):
+        module = llvm.parse_assembly(str(module))
     manager, builder = standard_pipeline(machine)
     manager.run(module, builder)
     refuse_missing(module)
