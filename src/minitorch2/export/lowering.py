@@ -82,7 +82,9 @@ class Lowered:
         for mutation in traced.epilogue.mutations:
             value, base = heads[mutation.output_index], placeholders[mutation.input_index]
             if mutation.views:
-                state = TensorState(Storage(base), base, _filled(mutation.views, heads, self.sizes), -1)
+                state = TensorState(
+                    Storage(base), base, _filled(mutation.views, heads, self.sizes), -1
+                )
                 state.write(emitter, value)
                 value = state.storage.value
             present[mutation.input_index] = value

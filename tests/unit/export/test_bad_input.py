@@ -238,7 +238,9 @@ class Same:
 
 
 def test_a_result_that_is_an_object():
-    text = refusal(minitorch2.export, lambda x: (x, object), (torch.ones(2),), error=GraphBreakError)
+    text = refusal(
+        minitorch2.export, lambda x: (x, object), (torch.ones(2),), error=GraphBreakError
+    )
     assert "a result is no tensor, number or text" in text and "<minitorch2" not in text
 
 
