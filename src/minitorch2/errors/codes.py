@@ -44,13 +44,10 @@ decomposition-twice | an operator is given two decompositions | leave out one of
 double-backward | a second derivative needs inputs that are gone, or were written to | keep the inputs as they are until it is computed
 eager-numpy | a function under `wrap_numpy` runs in eager code, on tensors that NumPy cannot have | compile it, or move the tensors to the CPU and detach them
 error | an error without a code of its own | see its message
-export | a program cannot be exported | the message says why; `minitorch2.explain` shows the graph and its breaks
-export-arguments | a program is exported with arguments that it does not take | give the arguments of a call: a tuple, and a dict of keywords
+export | a program cannot be exported with these arguments or `dynamic_shapes` | the message says why; `minitorch2.explain` shows the graph and its breaks
 export-call | an exported program is called with arguments that it does not serve | pass arguments of the form in the message, or export with a `Dim` for the size
 export-file | the file of an exported program or package is damaged, changed, or for another version or machine | write it again with `program.save` or `minitorch2.package`
-export-graph | an exported graph calls what a file or package cannot hold | register the function with `torch.library.custom_op`
-export-shapes | `dynamic_shapes` does not fit the arguments | give a dict by the names of parameters
-export-value | an exported program takes or returns a value that a file cannot hold | take and return tensors, numbers, texts and containers of them
+export-graph | an exported program calls, takes or returns what a file cannot hold | register functions with `torch.library.custom_op`; return tensors, numbers and containers
 failed-check | a check that an option asks for (`assert_no_nan`, `assert_layouts`) has failed | the message names the kernel and the buffer; `MINITORCH2_LOGS=kernel` shows the kernel's lines of the program
 forbidden | captured code calls a function that `forbid_in_graph` forbids there | call it outside the compiled function
 graph-failed | the backend `eager_noexcept` runs a graph that raises an exception | the message has the exception; the backend `eager` lets the program handle it

@@ -1,7 +1,7 @@
 """A program as a file: `export` captures a call as one graph; `save` and `package` write it.
 
-Takes a function or module and an example call; gives a graph of aten operators with a signature, a
-file that needs neither the program's source nor a pickle, and a file of machine code.
+Takes a function or module and an example call; gives a graph of aten operators with a signature. It
+also gives a file that needs neither the program's source nor a pickle, and a file of machine code.
 
     program   ::= graph, Signature, tensors             see ``signature.py``
     file      ::= manifest, entries, digests            see ``container.py``

@@ -8,8 +8,8 @@ A function is written around the program, with the parameters of the call::
         return results, hold(leaves(results), leaves((x, k)))
 
 Capture records the call of `hold` as a node. Its arguments say how each result is made of the
-graph, sizes and constants included, and keep the inputs that nothing else reads. No operator runs: the structure of the results is that of a
-call on tensors without meaning.
+graph, sizes and constants included, and keep the inputs that nothing else reads. No operator runs:
+the structure of the results is that of a call on tensors without meaning.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ def _positional_names(
         signature.bind(*args, **kwargs)
     except TypeError as error:
         cause = f"the program does not take these arguments: {error}"
-        raise ExportError(cause, code="export-arguments", fix=f"it takes {signature}") from None
+        raise ExportError(cause, code="export", fix=f"it takes {signature}") from None
     names: list[str] = []
     for name, parameter in signature.parameters.items():
         if parameter.kind is parameter.VAR_POSITIONAL:

@@ -31,6 +31,10 @@ class Relation:
     dimension: int
     size: RelatedDim
 
+    def __str__(self) -> str:
+        offset = f" + {self.size.offset}" if self.size.offset else ""
+        return f"{self.size.factor} * {self.size.dim.name}{offset}"
+
 
 def mark_inputs(arguments: Mapping[str, Any], shapes: Shapes) -> list[Relation]:
     """Mark the tensors among named arguments as `shapes` says; return the stated relations.
@@ -118,6 +122,6 @@ def _require(name: str, tensor: torch.Tensor, dimension: int, size: Any) -> None
 def _misfit(cause: str) -> ExportError:
     return ExportError(
         f"dynamic_shapes {cause}",
-        code="export-shapes",
+        code="export",
         fix="give a dict by the names of parameters, such as {'x': {0: Dim('batch')}}",
     )

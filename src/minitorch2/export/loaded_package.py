@@ -8,6 +8,7 @@ from __future__ import annotations
 import builtins
 import os
 import struct
+from array import array
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
@@ -19,8 +20,8 @@ from minitorch2.export.machines import levels_here
 from minitorch2.export.object_code import Image
 from minitorch2.export.running import Runner
 from minitorch2.export.signature import Signature
+from minitorch2.native.cpython.builtin_functions import bind, new_method
 from minitorch2.native.kernels import openmp
-from minitorch2.native.kernels.launch_state import join_launchers, kernel_words, launcher_of
 from minitorch2.native.memory import place_code, symbol_address
 
 _LAUNCH: Final = "minitorch2_launch"
@@ -167,6 +168,8 @@ class _Kernels:
         names = {name for _, name, _ in image.external}
         addresses = _addresses(names)
         self.entries = image.entries
+        self.states: dict[int, list[int]] = {}
+        self.made: list[Launcher] = []
         try:
             self.base = place_code(len(image.code), lambda base: image.at(base, addresses))
         except OSError as error:
@@ -177,12 +180,39 @@ class _Kernels:
         self, name: str, symbol: str, arguments: int, grain: int, inner: int | None
     ) -> Launcher:
         """Return the launcher of a kernel; it stands for `load_kernel` of a wrapper."""
-        words = kernel_words(self.base + self.entries[symbol], arguments, grain, inner)
-        return launcher_of(name, (arguments + 1, 0, 1, *words), self.launch)
+        entry, place = self.base + self.entries[symbol], -1 if inner is None else inner
+        return self._launcher(name, [arguments + 1, 1, entry, max(1, grain), arguments, place])
 
     def join(self, name: str, launchers: Sequence[Launcher]) -> Launcher:
         """Return the launcher of several kernels; it stands for `join_kernels`."""
-        return join_launchers(name, launchers, self.launch)
+        given = [self.states[id(launcher)] for launcher in launchers]
+        kernels = [word for state in given for word in state[2:]]
+        return self._launcher(name, [sum(state[0] for state in given), len(given), *kernels])
+
+    def _launcher(self, name: str, words: list[int]) -> Launcher:
+        """Return a launcher with this state, but for the number of threads (see `launcher`)."""
+        state = array("q", [words[0], 1 if _SERIAL else 0, *words[1:]])
+        _STATES.append(state)
+        made: Launcher = bind(new_method(name, self.launch), state.buffer_info()[0])
+        self.states[id(made)] = words
+        self.made.append(made)  # so that its id stays its own
+        return made
+
+
+_STATES: Final[list[array[int]]] = []
+"""The states of all launchers, which machine code reads."""
+_SERIAL: Final[list[bool]] = []
+
+
+def _run_serially() -> None:
+    """Run kernels on one thread: a child of `os.fork` has no other threads of OpenMP."""
+    _SERIAL.append(True)
+    torch.set_num_threads(1)
+    for state in _STATES:
+        state[1] = 1
+
+
+os.register_at_fork(after_in_child=_run_serially)
 
 
 def _addresses(names: set[str]) -> dict[str, int]:

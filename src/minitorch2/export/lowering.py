@@ -1,8 +1,8 @@
 """From a captured call to a functional graph of aten operators and its signature.
 
-Parameters and buffers become inputs; writes become outputs. The runtime of a compiled program makes
-views of inputs and partial writes around its graph (the epilogue). Here the graph does that, so that
-it says all. Its price: results which are views of written inputs are copies.
+Parameters and buffers become inputs; writes become outputs. The runtime of a compiled program
+makes views of inputs and partial writes around its graph (the epilogue). Here the graph does that,
+so that it says all. Its price: results which are views of written inputs are copies.
 """
 
 from __future__ import annotations

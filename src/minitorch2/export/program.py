@@ -154,7 +154,7 @@ def export(
     """
     if not isinstance(args, tuple):
         raise ExportError(
-            f"args is a {type(args).__name__}", code="export-arguments", fix="give a tuple: (x,)"
+            f"args is a {type(args).__name__}", code="export", fix="give a tuple: (x,)"
         )
     call = Call.of(program, args, kwargs or {})
     relations = mark_inputs(dict(zip(call.names, call.values, strict=True)), dynamic_shapes)
@@ -297,12 +297,12 @@ class _Assembly:
         root = next((n for n, words in shown.items() if words == related.dim.name), None)
         if root is None:
             raise ExportError(
-                f"no dimension is declared as {related.dim.name}, and one as {related}",
-                code="export-shapes",
+                f"no dimension is declared as {related.dim.name}, and one as {relation}",
+                code="export",
                 fix=f"declare the dimension itself as Dim({related.dim.name!r})",
             )
         text = f"{size} == {related.factor} * {root} + {related.offset}"
-        return Condition(text, f"{shown.get(str(size), size)} == {related}")
+        return Condition(text, f"{shown.get(str(size), size)} == {relation}")
 
     def _with_persistence(self, each: Input) -> Input:
         owner: Any = getattr(self.call.program, "__self__", self.call.program)

@@ -43,12 +43,8 @@ class Dim:
 
     All dimensions that are marked with one name have the same size. Compiled code must serve all
     sizes between the limits. A program that needs more, for example an even size, or the size of
-    another dimension, is refused. The error says which `Dim` would do. ``2 * batch + 1`` is a
-    dimension in relation to it, for `export`.
-
-    Attributes:
-        AUTO: for `export`: the dimension varies if the program lets it.
-        STATIC: for `export`: the dimension never varies, as if it were left out.
+    another dimension, is refused. The error says which `Dim` would do. For `export`, ``Dim.AUTO``
+    is a dimension that varies if the program lets it, and ``2 * batch + 1`` a related one.
 
     Raises:
         ConfigError: the name is not an identifier, or symbols have it (``s0``), or the limits are
@@ -61,13 +57,8 @@ class Dim:
     min: int = 2
     max: float = math.inf
 
-    def __mul__(self, factor: int) -> RelatedDim:
+    def __rmul__(self, factor: int) -> RelatedDim:
         return RelatedDim(self, factor)
-
-    __rmul__ = __mul__
-
-    def __add__(self, offset: int) -> RelatedDim:
-        return RelatedDim(self, 1, offset)
 
     def __post_init__(self) -> None:
         if not self.name.isidentifier() or re.fullmatch(r"[sfu]\d+", self.name):
@@ -81,15 +72,11 @@ class RelatedDim:
     """A dimension of ``factor * dim + offset`` elements."""
 
     dim: Dim
-    factor: int = 1
+    factor: int
     offset: int = 0
 
     def __add__(self, offset: int) -> RelatedDim:
         return RelatedDim(self.dim, self.factor, self.offset + offset)
-
-    def __str__(self) -> str:
-        factor = "" if self.factor == 1 else f"{self.factor} * "
-        return f"{factor}{self.dim.name}" + (f" + {self.offset}" if self.offset else "")
 
 
 def mark_dynamic(

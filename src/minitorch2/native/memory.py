@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import mmap
 from collections.abc import Callable
+from contextlib import suppress
 
 
 def address_of(function: object) -> int:
@@ -38,18 +39,13 @@ def keep_forever(value: object) -> None:
 
 
 def place_code(size: int, code_at: Callable[[int], bytes]) -> int:
-    """Put machine code into memory, for as long as the process lives; return its address.
+    """Put machine code into memory for as long as the process lives; return its address.
 
-    Args:
-        code_at: gives the code for an address.
-
-    Raises:
-        OSError: the system forbids new code.
+    Raises OSError if the system forbids new code. `code_at` gives the code for an address.
     """
     pages = mmap.mmap(-1, max(size, 1))
-    first = ctypes.c_char.from_buffer(pages)  # keeps the pages from being closed
-    _PLACED.append(first)
-    address = ctypes.addressof(first)
+    _PLACED.append(ctypes.c_char.from_buffer(pages))  # keeps the pages from being closed
+    address = ctypes.addressof(_PLACED[-1])
     pages[:size] = code_at(address)
     if ctypes.CDLL(None).mprotect(ctypes.c_void_p(address), len(pages), _READ_AND_EXECUTE):
         raise OSError("the system forbids new machine code in this process")
@@ -59,10 +55,8 @@ def place_code(size: int, code_at: Callable[[int], bytes]) -> int:
 def symbol_address(name: str) -> int | None:
     """Return the address of a function or object of Python or the C library, if there is one."""
     for library in (ctypes.pythonapi, ctypes.CDLL(None), ctypes.CDLL("libm.so.6")):
-        try:
+        with suppress(ValueError):
             return ctypes.addressof(ctypes.c_char.in_dll(library, name))
-        except ValueError:
-            continue
     return None
 
 

@@ -282,7 +282,7 @@ def test_a_package_is_not_made_where_no_object_code_can_be(tmp_path, monkeypatch
 
 
 def test_a_package_of_a_function_of_this_process_only():
-    with pytest.raises(ExportError, match="a package cannot call minitorch2.secret import call"):
+    with pytest.raises(ExportError, match="a package cannot call minitorch2"):
         packaging.wrapper_for_packages("from minitorch2.secret import call")
 
 

@@ -31,7 +31,7 @@ from minitorch2 import config
 from minitorch2.foundation.generated_code import execute
 from minitorch2.native.kernel_library import library
 from minitorch2.native.kernels import linking
-from minitorch2.native.kernels.launch_state import survive_forks
+from minitorch2.native.kernels.launcher import survive_forks
 from minitorch2.native.kernels.python_launcher import PythonLauncher
 from minitorch2.native.kernels.vocabulary import VOCABULARY, elementary_functions
 

@@ -29,29 +29,18 @@ times as much. So its body is built here, with llvmlite, as a METH_FASTCALL func
 
 from __future__ import annotations
 
+import ctypes
+import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 
 import llvmlite.binding as llvm
+import torch
 from llvmlite import ir
 
 from minitorch2.native.kernels import openmp
-from minitorch2.native.kernels.launch_state import (
-    ARGUMENTS,
-    COUNT,
-    ENTRY_AT,
-    GRAIN,
-    INNER,
-    KERNEL_SIZE,
-    KERNELS,
-    THREADS,
-    WORDS_AT,
-    join_launchers,
-    kernel_words,
-    launcher_of,
-)
 from minitorch2.native.llvm import builtin
 from minitorch2.native.llvm.builtin import (
     BODY,
@@ -83,6 +72,30 @@ _EXTERNALS = {
     "omp_get_max_threads": ir.FunctionType(INT, []),
 }
 _PYTHON_OBJECTS = ("_Py_NoneStruct", "PyExc_IndexError", "PyExc_TypeError")
+_ARGUMENTS, _THREADS, _COUNT, _KERNELS = range(4)
+_ENTRY_AT, _GRAIN, _WORDS, _INNER, _KERNEL_SIZE = range(5)
+_STATES: dict[int, ctypes.Array[ctypes.c_int64]] = {}
+"""What each launcher reads, by its address, which is what the launcher is bound to."""
+_forked = False
+
+
+def run_serially() -> None:
+    """Let all kernels, and torch's operators, run on one thread from now on.
+
+    A child of `os.fork` has none of the threads of its parent's OpenMP pool, and would wait for
+    them forever, in a kernel as in any operator of torch.
+    """
+    global _forked
+    _forked = True
+    torch.set_num_threads(1)
+    for state in _STATES.values():
+        state[_THREADS] = 1
+
+
+@cache
+def survive_forks() -> None:
+    """Let a child of `os.fork` run its kernels on one thread, from now on."""
+    os.register_at_fork(after_in_child=run_serially)
 
 
 @cache
@@ -101,13 +114,29 @@ def make_launcher(
     The launcher raises TypeError for a wrong number of arguments, and IndexError for an index that
     the kernel has found out of range.
     """
-    kernel = kernel_words(entry, arguments, grain, inner)
-    return launcher_of(name, (arguments + 1, threads, 1, *kernel), body())
+    kernel = (entry, max(1, grain), arguments, -1 if inner is None else inner)
+    return _launcher_of(name, (arguments + 1, threads, 1, *kernel))
 
 
 def join(name: str, launchers: Sequence[Callable[..., None]]) -> Callable[..., None]:
-    """Return a launcher of several kernels, given a launcher of each: see `launch_state`."""
-    return join_launchers(name, launchers, body())
+    """Return a launcher of several kernels, given a launcher of each.
+
+    It takes the arguments of the first kernel, then those of the second, and so on. The kernels run
+    in any order.
+    """
+    given = [_STATES[launcher.__self__] for launcher in launchers]  # type: ignore[attr-defined]
+    kernels = [word for state in given for word in state[_KERNELS:]]
+    arguments = sum(state[_ARGUMENTS] for state in given)
+    return _launcher_of(name, (arguments, given[0][_THREADS], len(given), *kernels))
+
+
+def _launcher_of(name: str, words: Sequence[int]) -> Callable[..., None]:
+    state = (ctypes.c_int64 * len(words))(*words)
+    if _forked:
+        state[_THREADS] = 1
+    _STATES[ctypes.addressof(state)] = state
+    survive_forks()
+    return builtin.make_builtin(name, body(), ctypes.addressof(state))
 
 
 @cache
@@ -161,17 +190,17 @@ class _Kernel:
 
     def run(self, lo: ir.Value, hi: ir.Value) -> ir.Value:
         """Run some iterations; return the status."""
-        entry = self.builder.inttoptr(self.field(ENTRY_AT), _ENTRY.as_pointer())
+        entry = self.builder.inttoptr(self.field(_ENTRY_AT), _ENTRY.as_pointer())
         return self.builder.call(entry, [lo, hi, self.builder.gep(self.words, [WORD(1)])])
 
     def work(self) -> ir.Value:
         """Return the number of threads that the kernel is worth."""
-        builder, place = self.builder, self.field(INNER)
+        builder, place = self.builder, self.field(_INNER)
         # The word before the arguments is n, so place -1 can be read, too.
         inner = builder.load(builder.gep(self.words, [builder.add(place, WORD(1))]))
         has_inner = builder.icmp_signed(">=", place, WORD(0))
         steps = builder.mul(self.n, builder.select(has_inner, inner, WORD(1)))
-        return builder.fdiv(_as_real(builder, steps), _as_real(builder, self.field(GRAIN)))
+        return builder.fdiv(_as_real(builder, steps), _as_real(builder, self.field(_GRAIN)))
 
     def cut(self, work: ir.Value, until: ir.Value) -> ir.Value:
         """Return the first iteration that is not done when the part `until` of its work is done."""
@@ -199,9 +228,9 @@ def _each_kernel(
     builder.position_at_end(loop)
     kernel = _Kernel(builder, builder.load(fields), builder.load(words))
     yield kernel
-    size = builder.add(kernel.field(WORDS_AT), WORD(2))
+    size = builder.add(kernel.field(_WORDS), WORD(2))
     builder.store(builder.gep(kernel.words, [size]), words)
-    builder.store(builder.gep(kernel.fields, [WORD(KERNEL_SIZE)]), fields)
+    builder.store(builder.gep(kernel.fields, [WORD(_KERNEL_SIZE)]), fields)
     builder.store(builder.sub(builder.load(left), WORD(1)), left)
     builder.branch(test)
     builder.position_at_end(after)
@@ -257,12 +286,12 @@ def _build_share(module: ir.Module, functions: dict[str, ir.Function]) -> None:
 def _build_launch(module: ir.Module, functions: dict[str, ir.Function], threaded: bool) -> None:
     launch = ir.Function(module, BODY, "minitorch2_launch")
     _, objects, given = launch.args
-    builder, state = builtin.begin_launch(launch, functions, ARGUMENTS)
-    count, kernels = field(builder, state, COUNT), builder.gep(state, [WORD(KERNELS)])
+    builder, state = builtin.begin_launch(launch, functions, _ARGUMENTS)
+    count, kernels = field(builder, state, _COUNT), builder.gep(state, [WORD(_KERNELS)])
     block, error = builder.alloca(WORD, builder.add(given, count)), builder.alloca(WORD, WORD(2))
     left, work = _variable(builder, objects), _variable(builder, _REAL(0))
     with _each_kernel(builder, kernels, count, block) as kernel:
-        taken = builder.add(kernel.field(WORDS_AT), WORD(1))
+        taken = builder.add(kernel.field(_WORDS), WORD(1))
         build_conversion(builder, functions, builder.load(left), taken, kernel.words)
         builder.store(builder.ptrtoint(error, WORD), builder.gep(kernel.words, [taken]))
         builder.store(builder.gep(builder.load(left), [taken]), left)
@@ -297,7 +326,7 @@ def _run(
     with builder.if_else(builder.fcmp_ordered(">=", work, _REAL(2))) as (many, one):
         with many:
             useful = builder.fptosi(work, WORD)
-            threads = _threads(builder, functions, useful, field(builder, state, THREADS))
+            threads = _threads(builder, functions, useful, field(builder, state, _THREADS))
             saved = builder.call(functions["PyEval_SaveThread"], [])
             with builder.if_else(builder.icmp_signed(">", threads, INT(1))) as (several, alone):
                 with several:

@@ -44,12 +44,9 @@ def new_target_machine() -> llvm.TargetMachine:
 
 
 def object_code_for(level: str, module: ir.Module | llvm.ModuleRef) -> bytes:
-    """Optimize a module and return its object code for a feature level, such as ``"x86-64-v3"``.
+    """Return a module's object code for a feature level, such as ``"x86-64-v3"``.
 
-    Its addresses are words of 64 bits, so that a loader needs few kinds of relocations.
-
-    Raises:
-        BackendError: it calls a function that this process does not have.
+    Its addresses are words of 64 bits. Raises BackendError like `emit_object`.
     """
     target = llvm.Target.from_triple(llvm.get_process_triple())
     machine = target.create_target_machine(level, opt=3, reloc="static", codemodel="large")
