@@ -3,7 +3,7 @@
     dynamic_shapes ::= {parameter: shapes} | [shapes, ...]       one for each argument
     shapes         ::= None | {dimension: size} | [size, ...]    of a tensor; None: nothing varies
                      | {key: shapes} | [shapes, ...]             of a dict, list or tuple of tensors
-    size           ::= None | int | Dim | 2 * Dim + 1 | Dim.AUTO | Dim.STATIC
+    size           ::= None | int | Dim | 2 * Dim | Dim.AUTO | Dim.STATIC
 
 A `Dim` must vary: a program that fixes it is refused. `Dim.AUTO` may vary.
 """
@@ -32,8 +32,7 @@ class Relation:
     size: RelatedDim
 
     def __str__(self) -> str:
-        offset = f" + {self.size.offset}" if self.size.offset else ""
-        return f"{self.size.factor} * {self.size.dim.name}{offset}"
+        return f"{self.size.factor} * {self.size.dim.name}"
 
 
 def mark_inputs(arguments: Mapping[str, Any], shapes: Shapes) -> list[Relation]:

@@ -42,8 +42,8 @@ from minitorch2.graph.symbols import ShapeEnv
 from minitorch2.graph.symbols.ranges import Range
 from minitorch2.native.kernels import launcher, openmp
 from minitorch2.native.kernels.runtime import KernelSource, link_kernel
-from minitorch2.native.llvm.machine_code import object_code_for
-from minitorch2.native.torch_internals.tensors import build_portable_word
+from minitorch2.native.llvm import machine_code
+from minitorch2.native.torch_internals import tensors
 
 PROVIDED: Final = (
     "KernelSource", "load_kernel", "join_kernels", "empty_cpu", "with_layout", "copy_to_layout",
@@ -86,7 +86,7 @@ def package(
         image = link_objects(
             [
                 *_launcher_objects(level),
-                *(object_code_for(level, link_kernel(k, s)) for s, k in kernels.items()),
+                *(_object_code(level, link_kernel(k, s)) for s, k in kernels.items()),
             ]
         )
         entries[f"code/{level}"] = bytes(image.code)
@@ -108,8 +108,25 @@ def _launcher_objects(level: str) -> list[bytes]:
     They rely on CPython's interface alone: no place in an object of PyTorch is built in.
     """
     launcher.body()  # lets this process know the functions that the launcher calls
-    modules = launcher.build(openmp.addresses() is not None), build_portable_word()
-    return [object_code_for(level, module) for module in modules]
+    launch = launcher.build(openmp.addresses() is not None)
+    word = tensors.build(tensors.WORD_OF, None)
+    modules = [machine_code.parse_alone(str(module))[0] for module in (launch, word)]
+    return [_object_code(level, module) for module in modules]
+
+
+def _object_code(level: str, module: Any) -> bytes:
+    """Optimize an LLVM module; return its object code for all processors of a level.
+
+    Its addresses are words of 64 bits, so that a loader needs few kinds of relocations.
+
+    Raises:
+        BackendError: it calls a function that this process does not have.
+    """
+    machine = machine_code.new_target_machine(level)
+    manager, builder = machine_code.standard_pipeline(machine)
+    manager.run(module, builder)
+    machine_code.refuse_missing(module)
+    return bytes(machine.emit_object(module))
 
 
 class _Compiled:

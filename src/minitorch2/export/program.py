@@ -145,7 +145,7 @@ def export(
         kwargs: its keyword arguments. Arguments that are no tensors are constants of the program.
         dynamic_shapes: the dimensions that vary, by the name of the parameter:
             ``{"x": {0: Dim("batch", max=64)}}``, or one entry for each argument. A size is a
-            `Dim`, which must vary, ``2 * Dim(...) + 1``, ``Dim.AUTO``, which may vary, or a number.
+            `Dim`, which must vary, ``2 * Dim(...)``, ``Dim.AUTO``, which may vary, or a number.
 
     Raises:
         GraphBreakError: the program cannot be one graph; the message names the line and a remedy.
@@ -301,7 +301,7 @@ class _Assembly:
                 code="export",
                 fix=f"declare the dimension itself as Dim({related.dim.name!r})",
             )
-        text = f"{size} == {related.factor} * {root} + {related.offset}"
+        text = f"{size} == {related.factor} * {root}"
         return Condition(text, f"{shown.get(str(size), size)} == {relation}")
 
     def _with_persistence(self, each: Input) -> Input:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections import namedtuple
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Final, Literal
@@ -37,6 +38,10 @@ class DimensionMark:
     name: str = ""
 
 
+RelatedDim = namedtuple("RelatedDim", "factor dim")
+"""A dimension of ``factor * dim`` elements."""
+
+
 @dataclass(frozen=True, slots=True)
 class Dim:
     """A dimension with a name: ``batch = Dim("batch", max=64)``.
@@ -44,7 +49,7 @@ class Dim:
     All dimensions that are marked with one name have the same size. Compiled code must serve all
     sizes between the limits. A program that needs more, for example an even size, or the size of
     another dimension, is refused. The error says which `Dim` would do. For `export`, ``Dim.AUTO``
-    is a dimension that varies if the program lets it, and ``2 * batch + 1`` a related one.
+    is a dimension that varies if the program lets it, and ``2 * batch`` one in relation.
 
     Raises:
         ConfigError: the name is not an identifier, or symbols have it (``s0``), or the limits are
@@ -58,25 +63,13 @@ class Dim:
     max: float = math.inf
 
     def __rmul__(self, factor: int) -> RelatedDim:
-        return RelatedDim(self, factor)
+        return RelatedDim(factor, self)
 
     def __post_init__(self) -> None:
         if not self.name.isidentifier() or re.fullmatch(r"[sfu]\d+", self.name):
             raise ConfigError(f"{self.name!r} is no name of a dimension", fix="use a word")
         if not 2 <= self.min <= self.max:
             raise ConfigError(f"{self.min} .. {self.max} are no limits of a dimension, 2 .. 64 are")
-
-
-@dataclass(frozen=True, slots=True)
-class RelatedDim:
-    """A dimension of ``factor * dim + offset`` elements."""
-
-    dim: Dim
-    factor: int
-    offset: int = 0
-
-    def __add__(self, offset: int) -> RelatedDim:
-        return RelatedDim(self.dim, self.factor, self.offset + offset)
 
 
 def mark_dynamic(

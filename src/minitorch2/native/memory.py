@@ -39,15 +39,14 @@ def keep_forever(value: object) -> None:
 
 
 def place_code(size: int, code_at: Callable[[int], bytes]) -> int:
-    """Put machine code into memory for as long as the process lives; return its address.
-
-    Raises OSError if the system forbids new code. `code_at` gives the code for an address.
-    """
+    """Put machine code into memory for good; return its address. OSError if that is forbidden."""
     pages = mmap.mmap(-1, max(size, 1))
     _PLACED.append(ctypes.c_char.from_buffer(pages))  # keeps the pages from being closed
     address = ctypes.addressof(_PLACED[-1])
     pages[:size] = code_at(address)
-    if ctypes.CDLL(None).mprotect(ctypes.c_void_p(address), len(pages), _READ_AND_EXECUTE):
+    if ctypes.CDLL(None).mprotect(
+        ctypes.c_void_p(address), len(pages), 5
+    ):  # to be read and executed
         raise OSError("the system forbids new machine code in this process")
     return address
 
@@ -60,5 +59,4 @@ def symbol_address(name: str) -> int | None:
     return None
 
 
-_READ_AND_EXECUTE = 5  # PROT_READ | PROT_EXEC
 _PLACED: list[ctypes.c_char] = []

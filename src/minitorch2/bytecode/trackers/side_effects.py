@@ -359,10 +359,6 @@ class SideEffects:
 
     # All effects ---------------------------------------------------------------------------------
 
-    def effects(self) -> Iterator[Effect]:
-        """Yield the pending effects, in order."""
-        yield from self._effects.values()
-
     def changed_objects(self) -> Iterator[VariableTracker]:
         """Yield objects from outside that pending effects change."""
         for effect in self._effects.values():

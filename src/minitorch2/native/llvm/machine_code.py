@@ -13,7 +13,6 @@ from importlib.metadata import version
 
 import llvmlite
 import llvmlite.binding as llvm
-from llvmlite import ir
 
 from minitorch2.cache import digest_of_sources
 from minitorch2.errors import BackendError
@@ -32,30 +31,17 @@ def target_machine() -> llvm.TargetMachine:
     return new_target_machine()
 
 
-def new_target_machine() -> llvm.TargetMachine:
-    """This processor with all its features."""
+def new_target_machine(level: str = "") -> llvm.TargetMachine:
+    """This processor with all its features, or any of a level, with addresses of 64 bits."""
     target = llvm.Target.from_triple(llvm.get_process_triple())
+    if level:
+        return target.create_target_machine(level, opt=3, reloc="static", codemodel="large")
     return target.create_target_machine(
         cpu=llvm.get_host_cpu_name(),
         features=llvm.get_host_cpu_features().flatten(),
         opt=3,
         jit=True,
     )
-
-
-def object_code_for(level: str, module: ir.Module | llvm.ModuleRef) -> bytes:
-    """Return a module's object code for a feature level, such as ``"x86-64-v3"``.
-
-    Its addresses are words of 64 bits. Raises BackendError like `emit_object`.
-    """
-    target = llvm.Target.from_triple(llvm.get_process_triple())
-    machine = target.create_target_machine(level, opt=3, reloc="static", codemodel="large")
-    if isinstance(module, ir.Module):
-        module = llvm.parse_assembly(str(module))
-    manager, builder = standard_pipeline(machine)
-    manager.run(module, builder)
-    refuse_missing(module)
-    return bytes(machine.emit_object(module))
 
 
 @cache

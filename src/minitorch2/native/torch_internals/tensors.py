@@ -105,11 +105,6 @@ def word_of() -> int:
     return _load(WORD_OF)
 
 
-def build_portable_word() -> ir.Module:
-    """Return the module of the function at `word_of` that asks every tensor by Python."""
-    return _build(WORD_OF, None)
-
-
 def _python_empty(
     size: tuple[int, ...], stride: tuple[int, ...], dtype: torch.dtype, device: int = -1
 ) -> object:
@@ -128,13 +123,14 @@ def _load(symbol: str) -> int:
     return builtin.load_cached(
         symbol,
         symbol,
-        lambda: _build(symbol, interface),
+        lambda: build(symbol, interface),
         places=str(interface and (interface.handle, interface.dtype)),
         objects=f"{_TYPE_OF} {_ITEMS}",
     )
 
 
-def _build(symbol: str, interface: _Interface | None) -> ir.Module:
+def build(symbol: str, interface: _Interface | None) -> ir.Module:
+    """Return the module of a function; without an interface it asks Python for each tensor."""
     module = ir.Module(name=symbol)
     for name in (*_TYPES, *_PYTHON_TYPES):
         ir.GlobalVariable(module, ir.IntType(8), name)
