@@ -60,11 +60,7 @@ def wants_torch_fx(backend: Callable[..., Any]) -> bool:
 def _resolved(backend: Callable[..., Any], parameter: str) -> Any:
     try:
         return typing.get_type_hints(backend).get(parameter)
-    except (
-        NameError,
-        TypeError,
-        AttributeError,
-    ):  # an annotation that names something not importable
+    except (NameError, TypeError, AttributeError):  # it names something not importable
         return None
 
 

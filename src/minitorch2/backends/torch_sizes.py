@@ -18,6 +18,7 @@ import torch.fx
 from minitorch2 import config
 from minitorch2.graph.fake_tensor import FakeConverter
 from minitorch2.graph.graph_module import GraphModule
+from minitorch2.graph.memory_order import memory_order
 from minitorch2.graph.symbols import ShapeEnv
 from minitorch2.graph.symbols.conditions import holds
 from minitorch2.graph.symbols.shape_env import SMALLEST_SYMBOLIC_SIZE
@@ -61,7 +62,7 @@ class VaryingSizes:
             return type(value) if None in varying else (type(value), value)
         shape = tuple(-1 if dim in varying else n for dim, n in enumerate(value.shape))
         order = tuple(sorted(range(value.dim()), key=lambda dim: (value.stride(dim), -dim)))
-        layout = order if varying and _is_dense(value) else value.stride()
+        layout = order if varying and memory_order(value) is not None else value.stride()
         return (value.dtype, value.device, shape, layout, value.requires_grad)
 
     def can_vary(self, inputs: Sequence[Any]) -> bool:
@@ -71,7 +72,8 @@ class VaryingSizes:
         """
         tensors = {at for places in self.symbols.values() for at, dim in places if dim is not None}
         are_large = all(n >= SMALLEST_SYMBOLIC_SIZE for n in self.values(inputs).values())
-        return bool(self.symbols) and are_large and all(_is_dense(inputs[at]) for at in tensors)
+        are_dense = all(memory_order(inputs[at]) is not None for at in tensors)
+        return bool(self.symbols) and are_large and are_dense
 
     def mark(self, module: GraphModule, inputs: Sequence[Any]) -> ShapeEnv:
         """Put symbolic fakes on the placeholders of a graph; return the symbols' environment."""
@@ -117,15 +119,3 @@ def _symbol_of(size: Any) -> str | None:
 def _number_at(inputs: Sequence[Any], place: Place) -> int:
     position, dim = place
     return int(inputs[position] if dim is None else inputs[position].shape[dim])
-
-
-def _is_dense(tensor: torch.Tensor) -> bool:
-    """Return whether strides follow from sizes and the order of dimensions."""
-    step = 1
-    for size, stride in sorted(
-        zip(tensor.shape, tensor.stride(), strict=True), key=lambda pair: pair[1]
-    ):
-        if size != 1 and stride != step:
-            return False
-        step *= size
-    return True

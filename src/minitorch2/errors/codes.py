@@ -44,10 +44,9 @@ decomposition-twice | an operator is given two decompositions | leave out one of
 double-backward | a second derivative needs inputs that are gone, or were written to | keep the inputs as they are until it is computed
 eager-numpy | a function under `wrap_numpy` runs in eager code, on tensors that NumPy cannot have | compile it, or move the tensors to the CPU and detach them
 error | an error without a code of its own | see its message
-export | a program cannot be exported with these arguments or `dynamic_shapes` | the message says why; `minitorch2.explain` shows the graph and its breaks
+export | a program cannot be exported or packaged with these arguments, sizes, values or machines | the message says why; `minitorch2.explain` shows the graph and its breaks
 export-call | an exported program is called with arguments that it does not serve | pass arguments of the form in the message, or export with a `Dim` for the size
 export-file | the file of an exported program or package is damaged, changed, or for another version or machine | write it again with `program.save` or `minitorch2.package`
-export-graph | an exported program calls, takes or returns what a file cannot hold | register functions with `torch.library.custom_op`; return tensors, numbers and containers
 failed-check | a check that an option asks for (`assert_no_nan`, `assert_layouts`) has failed | the message names the kernel and the buffer; `MINITORCH2_LOGS=kernel` shows the kernel's lines of the program
 forbidden | captured code calls a function that `forbid_in_graph` forbids there | call it outside the compiled function
 graph-failed | the backend `eager_noexcept` runs a graph that raises an exception | the message has the exception; the backend `eager` lets the program handle it
@@ -71,7 +70,6 @@ not-symbolic | a function that is written down on proxies asks for what they do 
 option-assigned | an option is assigned to the module `minitorch2.config`, where nothing reads it | use `config.patch`, `compile(..., options={...})` or an environment variable
 option-range | an option that is a number is out of its range | the message says the range
 option-type | an option has a value of another type | the message says the type
-package-machine | no package can be made for, or on, this kind of machine | save the program, and compile it where it is loaded
 recompile | a call needs a compilation that is forbidden, or its function was replaced | let the guard hold that the message names, or compile such a call before
 replay | a call holds what a folder cannot | call a function of tensors, constants, modules and plain objects that makes it itself
 residual-names | residual code uses a name that nothing gives: a bug of minitorch2 | $report

@@ -66,7 +66,7 @@ def write_value(value: Any, name_of: Callable[[Any], str | None] = lambda _: Non
         return {"dict": [[write_value(k), write_value(v, name_of)] for k, v in value.items()]}
     raise ExportError(
         f"a file cannot hold {value!r}, of class {type(value).__name__}",
-        code="export-graph", fix="take and return tensors, numbers, texts and containers of them",
+        code="export", fix="take and return tensors, numbers, texts and containers of them",
     )  # fmt: skip
 
 
@@ -160,7 +160,7 @@ def write_tree(spec: TreeSpec) -> Any:
         return {"kind": "dict", "keys": names, "parts": parts}
     raise ExportError(
         f"a file cannot hold the container {getattr(kind, '__name__', kind)}",
-        code="export-graph", fix="take and return tuples, lists, dicts and named tuples",
+        code="export", fix="take and return tuples, lists, dicts and named tuples",
     )  # fmt: skip
 
 

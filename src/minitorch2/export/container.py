@@ -124,7 +124,7 @@ def write_tensors(tensors: Mapping[str, torch.Tensor]) -> tuple[dict[str, Any], 
             or tensor.device.type == "meta"
         ):
             kind = tensor.device if tensor.device.type == "meta" else tensor.layout
-            raise ExportError(f"a file cannot hold {name}, a tensor of {kind}", code="export-graph")
+            raise ExportError(f"a file cannot hold {name}, a tensor of {kind}", code="export")
         plain = tensor.detach().resolve_conj().resolve_neg()
         storage = plain.untyped_storage()
         entry = known.setdefault(storage.data_ptr(), f"data/{len(known)}")

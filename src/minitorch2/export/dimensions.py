@@ -3,7 +3,7 @@
     dynamic_shapes ::= {parameter: shapes} | [shapes, ...]       one for each argument
     shapes         ::= None | {dimension: size} | [size, ...]    of a tensor; None: nothing varies
                      | {key: shapes} | [shapes, ...]             of a dict, list or tuple of tensors
-    size           ::= None | int | Dim | 2 * Dim | Dim.AUTO | Dim.STATIC
+    size           ::= None | int | Dim | 2 * Dim | Dim.AUTO
 
 A `Dim` must vary: a program that fixes it is refused. `Dim.AUTO` may vary.
 """
@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 import torch
 
 from minitorch2.errors import ExportError
-from minitorch2.marks.dimensions import Dim, RelatedDim, mark_dynamic, mark_static
+from minitorch2.marks.dimensions import Dim, mark_dynamic, mark_static
 from minitorch2.marks.dimensions import maybe_mark_dynamic as may_vary
 
 Shapes: TypeAlias = Mapping[Any, Any] | Sequence[Any] | None
@@ -25,14 +25,15 @@ Shapes: TypeAlias = Mapping[Any, Any] | Sequence[Any] | None
 
 @dataclass(frozen=True)
 class Relation:
-    """The user's statement that a dimension of a tensor has ``size``."""
+    """The user's statement that a dimension of a tensor has ``factor * dim`` elements."""
 
     tensor: torch.Tensor
     dimension: int
-    size: RelatedDim
+    factor: int
+    dim: Dim
 
     def __str__(self) -> str:
-        return f"{self.size.factor} * {self.size.dim.name}"
+        return f"{self.factor} * {self.dim.name}"
 
 
 def mark_inputs(arguments: Mapping[str, Any], shapes: Shapes) -> list[Relation]:
@@ -101,11 +102,11 @@ def _mark_tensor(name: str, tensor: torch.Tensor, given: Any) -> Iterator[Relati
     for dimension, size in given.items():
         if isinstance(size, Dim):
             mark_dynamic(tensor, {dimension: size})
-        elif isinstance(size, RelatedDim) or size == Dim.AUTO:
+        elif isinstance(size, tuple) or size == Dim.AUTO:
             may_vary(tensor, dimension)
-            if isinstance(size, RelatedDim):
-                yield Relation(tensor, dimension % tensor.dim(), size)
-        elif size is not None and size != Dim.STATIC:
+            if isinstance(size, tuple):
+                yield Relation(tensor, dimension % tensor.dim(), *size)
+        elif size is not None:
             _require(name, tensor, dimension, size)
 
 

@@ -112,7 +112,7 @@ class _Rewriting:
             return self._call(PYTHON_OPERATIONS[type(expr)], *parts)
         fold = next((f for kind, f in _FOLDS.items() if isinstance(expr, kind)), None)
         if fold is None:
-            raise ExportError(f"no arithmetic computes the size {expr}", code="export-graph")
+            raise ExportError(f"no arithmetic computes the size {expr}", code="export")
         return reduce(lambda a, b: self._call(fold, a, b), parts)  # type: ignore
 
     def _call(self, function: Callable[..., Any], *operands: Any) -> Node:
@@ -126,7 +126,7 @@ class _Rewriting:
             if symbol in sizes:
                 return self._call(torch.ops.aten.sym_size.int, self.copies[node],
                                   sizes.index(symbol))  # fmt: skip
-        raise ExportError(f"no input has the size {symbol}", code="export-graph")
+        raise ExportError(f"no input has the size {symbol}", code="export")
 
     def _truth(self, condition: Any) -> Argument:
         """Return the node that computes a condition."""

@@ -6,12 +6,14 @@ Nothing that this module imports may import Numba, llvmlite or SymPy.
 from __future__ import annotations
 
 import builtins
+import mmap
 import os
 import struct
 from array import array
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
+import numpy as np
 import torch
 
 from minitorch2.export import as_json
@@ -20,9 +22,9 @@ from minitorch2.export.machines import levels_here
 from minitorch2.export.object_code import Image
 from minitorch2.export.running import Runner
 from minitorch2.export.signature import Signature
-from minitorch2.native.cpython.builtin_functions import bind, new_method
+from minitorch2.native.cpython.builtin_functions import address, bind, new_method
+from minitorch2.native.cpython.errors import UnsupportedPythonError
 from minitorch2.native.kernels import openmp
-from minitorch2.native.memory import place_code, symbol_address
 
 _LAUNCH: Final = "minitorch2_launch"
 Launcher = Callable[..., None]
@@ -171,7 +173,7 @@ class _Kernels:
         self.states: dict[int, list[int]] = {}
         self.made: list[Launcher] = []
         try:
-            self.base = place_code(len(image.code), lambda base: image.at(base, addresses))
+            self.base = _place(len(image.code), lambda base: image.at(base, addresses))
         except OSError as error:
             raise refused(str(error), "allow it, or load the saved program instead") from error
         self.launch = self.base + self.entries[_LAUNCH]
@@ -222,11 +224,35 @@ def _addresses(names: set[str]) -> dict[str, int]:
         ExportError: there is no such function here.
     """
     threads = openmp.addresses() or {}
-    found = {name: threads.get(name) or symbol_address(name) for name in names}
-    missing = [name for name, address in found.items() if address is None]
-    if missing:
+    try:
+        return {name: threads.get(name) or address(name) for name in names}
+    except UnsupportedPythonError as error:
         raise refused(
-            f"the kernels call {', '.join(missing)}, which this process does not have",
-            "install the same build of PyTorch as where it was packaged",
-        )
-    return {name: address for name, address in found.items() if address is not None}
+            f"the kernels call a function that this process does not have: {error.cause}",
+            "install the same builds of Python and PyTorch as where it was packaged",
+        ) from error
+
+
+def _place(size: int, code_at: Callable[[int], bytes]) -> int:
+    """Put machine code into memory for as long as the process lives; return its address.
+
+    The memory is a file without a name. It is mapped to be read and run, and never to be written.
+
+    Args:
+        code_at: gives the code for an address.
+
+    Raises:
+        OSError: the system forbids new code.
+    """
+    file = os.memfd_create("minitorch2")
+    os.ftruncate(file, size)
+    pages = mmap.mmap(file, size, mmap.MAP_SHARED, mmap.PROT_READ | mmap.PROT_EXEC)
+    _PAGES.append(np.frombuffer(pages, dtype=np.uint8))
+    base: int = _PAGES[-1].__array_interface__["data"][0]
+    os.pwrite(file, code_at(base), 0)
+    os.close(file)
+    return base
+
+
+_PAGES: Final[list[np.ndarray[Any, Any]]] = []
+"""Memory that holds code; it stays mapped while a view of it lives."""

@@ -176,7 +176,7 @@ def _refuse_inner_graphs(graph: Graph) -> None:
         if isinstance(node.target, HigherOrder):
             raise ExportError(
                 f"the program calls {node.name}, an operator that takes functions",
-                code="export-graph",
+                code="export",
                 fix="use torch.where in the place of torch.cond",
                 user_line=node.meta.get("source"),
             )

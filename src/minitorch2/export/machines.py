@@ -42,12 +42,12 @@ def known_levels(asked: tuple[str, ...] | None) -> tuple[str, ...]:
     if platform.machine() not in ("x86_64", "AMD64"):
         raise ExportError(
             f"packages hold kernels for x86-64, and this is {platform.machine()}",
-            code="package-machine", fix="save the program, and compile it where it is loaded",
+            code="export", fix="save the program, and compile it where it is loaded",
         )  # fmt: skip
     for level in asked or ():
         if level not in LEVELS:
             raise ExportError(
-                f"{level!r} is no kind of machine", code="package-machine",
+                f"{level!r} is no kind of machine", code="export",
                 fix=f"ask for some of {', '.join(LEVELS)}",
             )  # fmt: skip
     return tuple(asked or levels_here()[-1:] or ("x86-64-v2",))

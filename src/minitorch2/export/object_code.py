@@ -81,7 +81,7 @@ class _Object:
         self.image = image
         header = _HEADER.unpack_from(data)
         if data[:4] != b"\x7fELF" or header[2] != _X86_64:
-            raise ExportError("the compiler wrote no ELF file for x86-64", code="package-machine")
+            raise ExportError("the compiler wrote no ELF file for x86-64", code="export")
         table, size, count = header[6], header[11], header[12]
         self.sections = [_SECTION.unpack_from(data, table + i * size) for i in range(count)]
         self.names = self.sections[header[13]]
@@ -135,5 +135,5 @@ class _Object:
             else:
                 raise ExportError(
                     f"the relocation {kind} of {name or 'a section'} cannot be packaged",
-                    code="package-machine",
+                    code="export",
                 )

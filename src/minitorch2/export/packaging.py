@@ -76,7 +76,7 @@ def package(
         if each.form is not None and each.form.device.type != "cpu":
             raise ExportError(
                 f"{each.target} is on {each.form.device}, and packages hold kernels for CPUs",
-                code="package-machine", fix="save the program, and compile it where it is loaded",
+                code="export", fix="save the program, and compile it where it is loaded",
             )  # fmt: skip
     compiled = _Compiled(program)
     text, kernels = wrapper_for_packages(compiled.source)
@@ -277,7 +277,7 @@ def _check_import(statement: ast.ImportFrom | ast.Import) -> None:
         if alias.name != CHECK.rpartition(".")[0] and alias.name not in PROVIDED:
             raise ExportError(
                 f"a package cannot call {ast.unparse(statement)[5:]}",
-                code="export-graph",
+                code="export",
                 fix="save the program, and compile it where it is loaded",
             )
 

@@ -293,15 +293,15 @@ class _Assembly:
         place = next(i for i, (_, leaf) in enumerate(self.leaves) if leaf is relation.tensor)
         form = self.inputs[len(self.inputs) - len(self.leaves) + place].form
         assert form is not None
-        size, related = form.shape[relation.dimension], relation.size
-        root = next((n for n, words in shown.items() if words == related.dim.name), None)
+        size = form.shape[relation.dimension]
+        root = next((n for n, words in shown.items() if words == relation.dim.name), None)
         if root is None:
             raise ExportError(
-                f"no dimension is declared as {related.dim.name}, and one as {relation}",
+                f"no dimension is declared as {relation.dim.name}, and one as {relation}",
                 code="export",
-                fix=f"declare the dimension itself as Dim({related.dim.name!r})",
+                fix=f"declare the dimension itself as Dim({relation.dim.name!r})",
             )
-        text = f"{size} == {related.factor} * {root}"
+        text = f"{size} == {relation.factor} * {root}"
         return Condition(text, f"{shown.get(str(size), size)} == {relation}")
 
     def _with_persistence(self, each: Input) -> Input:

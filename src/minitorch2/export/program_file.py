@@ -87,7 +87,7 @@ def _write_node(node: Node) -> dict[str, Any]:
     except ExportError:
         raise ExportError(
             f"a file cannot hold the call of {target or node.target}",
-            code="export-graph",
+            code="export",
             fix="register the function as an operator, with torch.library.custom_op",
             user_line=node.meta.get("source"),
         ) from None

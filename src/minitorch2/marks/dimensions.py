@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import math
 import re
-from collections import namedtuple
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Final, Literal
@@ -38,18 +37,13 @@ class DimensionMark:
     name: str = ""
 
 
-RelatedDim = namedtuple("RelatedDim", "factor dim")
-"""A dimension of ``factor * dim`` elements."""
-
-
 @dataclass(frozen=True, slots=True)
 class Dim:
     """A dimension with a name: ``batch = Dim("batch", max=64)``.
 
     All dimensions that are marked with one name have the same size. Compiled code must serve all
     sizes between the limits. A program that needs more, for example an even size, or the size of
-    another dimension, is refused. The error says which `Dim` would do. For `export`, ``Dim.AUTO``
-    is a dimension that varies if the program lets it, and ``2 * batch`` one in relation.
+    another dimension, is refused. The error says which `Dim` would do. `Dim.AUTO` may vary.
 
     Raises:
         ConfigError: the name is not an identifier, or symbols have it (``s0``), or the limits are
@@ -57,13 +51,12 @@ class Dim:
     """
 
     AUTO: ClassVar[str] = "auto"
-    STATIC: ClassVar[str] = "static"
     name: str
     min: int = 2
     max: float = math.inf
 
-    def __rmul__(self, factor: int) -> RelatedDim:
-        return RelatedDim(factor, self)
+    def __rmul__(self, factor: int) -> tuple[int, Dim]:
+        return factor, self
 
     def __post_init__(self) -> None:
         if not self.name.isidentifier() or re.fullmatch(r"[sfu]\d+", self.name):

@@ -7,10 +7,13 @@ as cheaply as one of its own (`METH_FASTCALL`).
 from __future__ import annotations
 
 import ctypes
+import sys
 from collections.abc import Callable
 from typing import Any
 
-from minitorch2.native.memory import keep_forever
+from minitorch2.native.cpython.errors import UnsupportedPythonError
+
+api = ctypes.pythonapi
 
 METH_FASTCALL = 0x0080
 
@@ -40,3 +43,20 @@ def bind(method: MethodDef, receiver: object) -> Callable[..., Any]:
     make.argtypes = (ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p)
     function: Callable[..., Any] = make(ctypes.addressof(method), receiver, None)
     return function
+
+
+def address(*names: str) -> int:
+    """Return the address of the first of these C functions that the interpreter exports."""
+    for name in names:
+        try:
+            found = ctypes.cast(getattr(api, name), ctypes.c_void_p).value
+        except AttributeError:
+            continue
+        assert found is not None
+        return found
+    raise UnsupportedPythonError(f"this interpreter ({sys.version}) does not export {names[0]}")
+
+
+def keep_forever(value: object) -> None:
+    """Leak one reference on purpose, for an object that machine code refers to by address."""
+    api.Py_IncRef(ctypes.py_object(value))

@@ -12,10 +12,8 @@ import sysconfig
 
 import llvmlite.binding as llvm
 
+from minitorch2.native.cpython.builtin_functions import address, keep_forever
 from minitorch2.native.cpython.errors import UnsupportedPythonError
-from minitorch2.native.memory import keep_forever
-
-api = ctypes.pythonapi
 
 VERSIONS = ((3, 11), (3, 12), (3, 13))
 """The versions of CPython whose frames and code objects are known."""
@@ -47,18 +45,6 @@ def check_interpreter() -> None:
         )
     if ctypes.sizeof(ctypes.c_void_p) != 8:
         raise UnsupportedPythonError("the frame hook needs a 64-bit interpreter")
-
-
-def address(*names: str) -> int:
-    """Return the address of the first of these C functions that the interpreter exports."""
-    for name in names:
-        try:
-            found = ctypes.cast(getattr(api, name), ctypes.c_void_p).value
-        except AttributeError:
-            continue
-        assert found is not None
-        return found
-    raise UnsupportedPythonError(f"this interpreter ({sys.version}) does not export {names[0]}")
 
 
 # LLVM's work for another thread cannot be finished in a child process: a fork waits for it.
