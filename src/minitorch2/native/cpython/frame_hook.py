@@ -33,6 +33,7 @@ from types import CodeType, FunctionType, TracebackType
 from typing import Any
 
 from minitorch2.foundation.compile_lock import new_lock
+from minitorch2.native.cpython.builtin_functions import address, keep_forever
 from minitorch2.native.cpython.errors import UnsupportedPythonError
 from minitorch2.native.cpython.frame_layout import (
     EVALUATE_FRAME,
@@ -44,12 +45,7 @@ from minitorch2.native.cpython.frame_layout import (
     set_frame_evaluator,
     slot_count,
 )
-from minitorch2.native.cpython.interpreter_api import (
-    address,
-    check_interpreter,
-    compile_ir,
-    keep_forever,
-)
+from minitorch2.native.cpython.interpreter_api import check_interpreter, compile_ir
 from minitorch2.native.cpython.suspendable import SUSPENDABLE
 from minitorch2.native.cpython.tables import print_line_table
 

@@ -42,13 +42,14 @@ from importlib.resources import files
 from string import Template
 from types import CellType
 
-from minitorch2.native.cpython.builtin_functions import MethodDef, bind, new_method
-from minitorch2.native.cpython.interpreter_api import (
+from minitorch2.native.cpython.builtin_functions import (
+    MethodDef,
     address,
-    check_interpreter,
-    compile_ir,
+    bind,
     keep_forever,
+    new_method,
 )
+from minitorch2.native.cpython.interpreter_api import check_interpreter, compile_ir
 
 PATH_ERRORS = (
     AttributeError, LookupError, NameError, TypeError, ValueError, ZeroDivisionError,
