@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
 from typing import Any, Final
 
 import torch
@@ -13,7 +12,7 @@ from minitorch2.autograd.aot import requires_grad
 from minitorch2.backends.channels_last import aot_channels_last
 from minitorch2.backends.graph_cache import Compilers, compiled_once
 from minitorch2.codegen.numba.target import NUMBA
-from minitorch2.errors.cautions import caution
+from minitorch2.errors.cautions import caution_once
 from minitorch2.graph.graph_module import GraphModule
 from minitorch2.logs import get_logger
 
@@ -31,17 +30,13 @@ def numba(gm: GraphModule, example_inputs: list[Any]) -> Callable[..., Any]:
     options = config.current()
     named = [name for name in _FOR_GPUS if getattr(options, name)]
     if named:
-        _say_once_that_nothing_comes_of(" and ".join(named))
+        caution_once(
+            _LOGGER,
+            f"tensors on the CPU: no effect of {' and '.join(named)}, as there are no launches to "
+            "replay and no templates to measure; results are the same. Fix: leave the mode or the "
+            "option out",
+        )
     return compiled_once(gm, example_inputs, NUMBA, _build)
-
-
-@cache
-def _say_once_that_nothing_comes_of(names: str) -> None:
-    caution(
-        _LOGGER,
-        f"tensors on the CPU: no effect of {names}, as there are no launches to replay and no "
-        "templates to measure; results are the same. Fix: leave the mode or the option out",
-    )
 
 
 def _build(gm: GraphModule, example_inputs: list[Any], compilers: Compilers) -> Callable[..., Any]:

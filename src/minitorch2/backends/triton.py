@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
 from typing import Any
 
 import torch
@@ -16,7 +15,7 @@ from minitorch2.backends.numba import numba
 from minitorch2.backends.registry import devices_of
 from minitorch2.codegen.triton.availability import why_unavailable
 from minitorch2.codegen.triton.target import TRITON
-from minitorch2.errors.cautions import caution
+from minitorch2.errors.cautions import caution_once
 from minitorch2.graph.graph_module import GraphModule
 from minitorch2.logs import get_logger
 
@@ -34,15 +33,11 @@ def triton(gm: GraphModule, example_inputs: list[Any]) -> Callable[..., Any]:
     missing = why_unavailable(gpu or torch.device("cpu"))
     if missing is not None:
         stages.count("triton_unavailable")
-        _say_once(missing, "Numba kernels are" if gpu is None else "PyTorch's own kernels are")
+        instead = "Numba kernels are" if gpu is None else "PyTorch's own kernels are"
+        caution_once(_LOGGER, f"no Triton kernels: {missing}; {instead} used instead")
         return numba(gm, example_inputs) if gpu is None else eager(gm, example_inputs)
     if gpu is not None:
         from minitorch2.codegen.triton import launch  # imports Triton, which may not be there
 
         launch.warm_up(gpu.index or 0)
     return compiled_once(gm, example_inputs, TRITON, aot_channels_last)
-
-
-@cache
-def _say_once(missing: str, instead: str) -> None:
-    caution(_LOGGER, f"no Triton kernels: {missing}; {instead} used instead")

@@ -34,7 +34,7 @@ import platformdirs
 from minitorch2 import config
 from minitorch2.cache.keys import Key
 from minitorch2.cache.trust import is_own_file, make_private, why_unsafe
-from minitorch2.errors.cautions import caution
+from minitorch2.errors.cautions import caution_once
 from minitorch2.logs import get_logger
 
 _LOGGER = get_logger(__name__)
@@ -264,18 +264,13 @@ def is_trusted(directory: Path) -> bool:
     """
     reason = why_unsafe(folder()) or why_unsafe(directory)
     if reason is not None:
-        _say_once_that_it_is_unsafe(folder(), reason)
+        caution_once(
+            _LOGGER,
+            f"the cache of compiled code in {folder()} is not used: {reason}, and who can write "
+            "there could run code here. Fix: give the folder to yourself alone (chown, chmod go-w) "
+            "or name another one with MINITORCH2_CACHE_DIR",
+        )
     return reason is None
-
-
-@cache
-def _say_once_that_it_is_unsafe(directory: Path, reason: str) -> None:
-    caution(
-        _LOGGER,
-        f"the cache of compiled code in {directory} is not used: {reason}, and who can write there "
-        "could run code here. Fix: give the folder to yourself alone (chown, chmod go-w), or name "
-        "another one with MINITORCH2_CACHE_DIR",
-    )
 
 
 @cache

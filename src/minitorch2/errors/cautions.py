@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import sys
 import warnings
+from functools import cache
 from types import FrameType
 
 from minitorch2.errors import MinitorchWarning
@@ -19,6 +20,12 @@ def caution(logger: logging.Logger, message: str) -> None:
     """
     logger.warning(message)
     warnings.warn(message, MinitorchWarning, stacklevel=_stacklevel_of_user())
+
+
+@cache
+def caution_once(logger: logging.Logger, message: str) -> None:
+    """Say it only the first time that this message is given."""
+    caution(logger, message)
 
 
 def _stacklevel_of_user() -> int:

@@ -5,9 +5,9 @@ import torch
 
 import minitorch2
 from minitorch2 import stages
-from minitorch2.backends import triton as backend
+from minitorch2.backends import triton as backend  # noqa: F401  (imported before it is patched)
 from minitorch2.codegen.triton import availability
-from minitorch2.errors import MinitorchWarning
+from minitorch2.errors import MinitorchWarning, cautions
 
 X = torch.tensor([1.0, -2.0, 3.0])
 WITHOUT = {
@@ -19,7 +19,7 @@ WITHOUT = {
 @pytest.fixture
 def without(monkeypatch):
     """`without(what)`: something that Triton kernels need is missing."""
-    backend._say_once.cache_clear()
+    cautions.caution_once.cache_clear()
     return lambda what: monkeypatch.setattr(availability, *WITHOUT[what])
 
 
@@ -52,7 +52,7 @@ def test_other_devices_run_as_they_are(without):
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="kernels run on the GPU")
 def test_the_interpreter_runs_triton_kernels_on_the_cpu(recwarn):
-    backend._say_once.cache_clear()
+    cautions.caution_once.cache_clear()
     with stages.collect() as log:
         result = minitorch2.compile(lambda x: x.sin() + 1, backend="triton")(X)
     torch.testing.assert_close(result, X.sin() + 1)

@@ -18,7 +18,7 @@ from minitorch2 import cache, config, stages
 from minitorch2.backends.graph_cache import bypass, lookup
 from minitorch2.cache import report, storage, trust
 from minitorch2.codegen.program import load_program
-from minitorch2.errors import MinitorchWarning
+from minitorch2.errors import MinitorchWarning, cautions
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="there are no modes")
 KEY = cache.key_of("kernel", "fused_add_0", text="a + b")
@@ -32,7 +32,7 @@ def empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A cache of the test's own, as a new process would find it."""
     monkeypatch.setattr(storage, "USED", {})
     monkeypatch.setattr(storage, "HELD", {})
-    storage._say_once_that_it_is_unsafe.cache_clear()
+    cautions.caution_once.cache_clear()
     with config.patch(cache_dir=str(tmp_path / "cache"), cache=True):
         yield tmp_path / "cache"
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import itertools
 import os
 import weakref
@@ -36,7 +35,7 @@ from minitorch2.bytecode.trackers.control_rules import ORIGINAL_BY_TORCH, mark_o
 from minitorch2.bytecode.trackers.frame import Frame
 from minitorch2.bytecode.trackers.observed import UninitializedError
 from minitorch2.errors import MinitorchError, UnsupportedError
-from minitorch2.errors.cautions import caution
+from minitorch2.errors.cautions import caution, caution_once
 from minitorch2.foundation import profiling
 from minitorch2.foundation.compile_lock import (
     COMPILING,
@@ -226,7 +225,8 @@ class Region:
         if self._hook is None:
             reason = frame_hook.why_unavailable()
             if reason is not None:
-                _say_once_that_nothing_is_hooked(str(reason))
+                text = f"functions called where a graph breaks run in Python: {reason}"
+                caution_once(_LOGGER, text)
                 return nullcontext()
             self._hook = FrameHook(self.on_frame)
         return self._hook.enabled()
@@ -337,11 +337,6 @@ class Region:
 def _stages_folder(parent: str) -> str:
     """Return the folder for the stages of the present compilation; empty if `parent` is."""
     return parent and os.path.join(parent, f"{os.getpid()}_{compile_id().replace('/', '_')}")
-
-
-@functools.cache
-def _say_once_that_nothing_is_hooked(reason: str) -> None:
-    caution(_LOGGER, f"functions called where a graph breaks run in Python: {reason}")
 
 
 _REGIONS: weakref.WeakSet[Region] = weakref.WeakSet()
