@@ -42,6 +42,7 @@ from minitorch2.graph.fake_tensor import FakeConverter, FakeTensor, env_of, fake
 from minitorch2.graph.graph_module import GraphModule
 from minitorch2.graph.higher_order import Block, HigherOrder
 from minitorch2.graph.history import (
+    ENGINE_CALLS,
     has_own_gradient,
     is_from_outside,
     makes_history,
@@ -549,7 +550,7 @@ class _SourceInterpreter(Interpreter):
             return run_higher_order(self.tracer, self._trace_graph, target, args)
         if isinstance(target, Composite):
             return target.run(self._run_graph, *args)
-        if target is torch.autograd.grad:
+        if target in ENGINE_CALLS:
             return self._run_engine(*args, **kwargs)
         check_values(target, args, kwargs)
         return super().call_function(target, args, kwargs)

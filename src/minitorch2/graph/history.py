@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, Final
 
 import torch
 
@@ -67,6 +67,26 @@ def is_from_outside(tensor: torch.Tensor) -> bool:
     return tensor.grad_fn is not None and tensor.grad_fn.name() == "_MadeOutsideBackward"
 
 
+def grad_without_hooks(
+    outputs: Sequence[torch.Tensor], inputs: Sequence[torch.Tensor], *args: Any, **kwargs: Any
+) -> tuple[torch.Tensor | None, ...]:
+    """Return gradients as the hooks of inputs get them: a node of graphs that hold the hooks."""
+    reals = [each for each in inputs if not isinstance(each, FakeTensor)]  # fakes are watched
+    dicts = [each._backward_hooks or {} for each in reals]
+    held = [{**hooks} for hooks in dicts]
+    try:
+        for hooks in dicts:
+            hooks.clear()
+        return torch.autograd.grad(outputs, inputs, *args, **kwargs)
+    finally:
+        for hooks, known in zip(dicts, held, strict=True):
+            hooks.update(known)
+
+
+ENGINE_CALLS: Final = (torch.autograd.grad, grad_without_hooks)
+"""The functions by which a graph asks for gradients."""
+
+
 def mark_hooked(tensor: torch.Tensor) -> None:
     """Note that a hook changes the gradient of a tensor that a graph computes."""
     history: Any = tensor.grad_fn
@@ -92,7 +112,7 @@ def _changes_gradient(function: Any) -> bool:
 
 def makes_history(graph: Graph) -> bool:
     """Return whether a graph asks for gradients itself, or makes leaves."""
-    return any(node.target in (torch.autograd.grad, as_leaf) for node in graph.nodes)
+    return any(node.target in (*ENGINE_CALLS, as_leaf) for node in graph.nodes)
 
 
 def enables_gradients(graph: Graph) -> bool:

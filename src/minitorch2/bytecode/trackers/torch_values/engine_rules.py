@@ -35,7 +35,7 @@ from minitorch2.bytecode.trackers.torch_values.hooks import (
 from minitorch2.bytecode.trackers.torch_values.tensor import SPECIAL_METHODS, TensorVariable
 from minitorch2.bytecode.trackers.torch_values.torch_function import handles
 from minitorch2.graph.fake_tensor import FakeTensor
-from minitorch2.graph.history import ends_of_history, leads_to
+from minitorch2.graph.history import ends_of_history, grad_without_hooks, leads_to
 from minitorch2.graph.memory_order import memory_order
 from minitorch2.graph.symbols import same_sizes
 from minitorch2.native.torch_internals.accumulators import is_hooked
@@ -211,8 +211,11 @@ def _run_engine(
     weights = [] if _is_none(grad_outputs) else [_several(evaluator, grad_outputs)]
     heads, leaves = ([each.in_history for each in group] for group in (outputs, inputs))
     args = [ListVariable(heads), ListVariable(leaves), *map(ListVariable, weights)]
+    reals = [leaf.real(evaluator) for leaf in inputs]
+    hooked = any(real is not None and real._backward_hooks for real in reals)
+    function = grad_without_hooks if hooked else torch.autograd.grad
     with torch.autograd.set_multithreading_enabled(False):
-        made = capture.call_in_graph(evaluator, "call_function", torch.autograd.grad, args, given)
+        made = capture.call_in_graph(evaluator, "call_function", function, args, given)
     return made.items(evaluator)
 
 

@@ -1,7 +1,8 @@
 """``register_hook``, and other requests for the gradient of a tensor that is not a leaf.
 
-A leaf keeps its hooks in a dict: to set one changes an object. On a tensor that is not a leaf, a
-hook that is a graph becomes a node, which sets it on the tensor that the graph computes::
+A leaf keeps its hooks in a dict: to set one changes an object. So does an input that other graphs
+have made: their operator calls the hooks. On a tensor that the graph computes, a hook that is a
+graph becomes a node, which sets it there::
 
     y = f(x); z = g(y); y.register_hook(h)    -->    y = f(x); z = g(y); register_hook[h](y)
 
@@ -213,6 +214,23 @@ class WatchVariable(HookHandleVariable):
             raise HistoryEscapesError
 
 
+class InputHook(HookHandleVariable):
+    """A hook that Python sets behind the graph, on an input that other graphs have made."""
+
+    def __init__(self, tensor: TensorVariable) -> None:
+        super().__init__(tensor.node)
+        self.fake, self.version = tensor.fake, tensor.fake._version
+
+    def check_same(self) -> None:
+        """Check that the tensor was not written to since the hook was set.
+
+        Raises:
+            HistoryEscapesError: the hook would be set on what the tensor has become.
+        """
+        if self.fake._version != self.version:
+            raise HistoryEscapesError
+
+
 def watched(capture: Capture) -> dict[TensorVariable, list[VariableTracker]]:
     """Return the hooks that are called where the gradients of tensors are found."""
     found: dict[TensorVariable, list[VariableTracker]] = {}
@@ -274,12 +292,14 @@ for _name in ("_backward_hooks", "_post_accumulate_grad_hooks"):
     SPECIAL_ATTRIBUTES[_name] = partial(hooks_of_leaf, name=_name)
 
 
-def _register_on_leaf(
+def _is_leaf(tensor: TensorVariable, evaluator: Evaluator) -> bool:
+    return tensor.get_attribute(evaluator, "is_leaf").truth(evaluator)
+
+
+def _register_in_dict(
     method: Any, tensor: TensorVariable, evaluator: Evaluator, hook: VariableTracker
-) -> VariableTracker | None:
-    """Set a hook by PyTorch's own Python; return None if the tensor is not a leaf."""
-    if not tensor.get_attribute(evaluator, "is_leaf").truth(evaluator):
-        return None
+) -> VariableTracker:
+    """Set a hook by PyTorch's own Python, in a dict that the tensor keeps."""
     body = UserFunctionVariable(method, source=evaluator.capture.reference(method))
     return body.call(evaluator, [tensor, hook], {})
 
@@ -288,20 +308,23 @@ def register_post_accumulate_grad_hook(
     tensor: TensorVariable, evaluator: Evaluator, hook: VariableTracker
 ) -> VariableTracker:
     """``leaf.register_post_accumulate_grad_hook(hook)``"""
+    if not _is_leaf(tensor, evaluator):
+        unsupported("operator-error", "a hook on accumulation for what is no leaf")
     method = torch.Tensor.register_post_accumulate_grad_hook
-    made = _register_on_leaf(method, tensor, evaluator, hook)
-    return made or unsupported("operator-error", "a hook on accumulation for what is no leaf")
+    return _register_in_dict(method, tensor, evaluator, hook)
 
 
 def register_hook(
     tensor: TensorVariable, evaluator: Evaluator, hook: VariableTracker
 ) -> VariableTracker:
-    """``tensor.register_hook(hook)``: a leaf keeps it in a dict; elsewhere a node sets a graph."""
-    if on_leaf := _register_on_leaf(torch.Tensor.register_hook, tensor, evaluator, hook):
-        return on_leaf
+    """``tensor.register_hook(hook)``: in a dict of a leaf or an input; elsewhere by a node."""
     capture, function = evaluator.capture, tensor.fake.grad_fn
     is_inner = capture.graph is not capture.root or not capture.frame.makes_leaves
-    if is_inner or function is None or tensor.source is not None:
+    is_leaf = _is_leaf(tensor, evaluator)
+    if is_leaf or (tensor.source is not None and not is_inner):
+        capture.hooked += [] if is_leaf else [InputHook(tensor)]
+        return _register_in_dict(torch.Tensor.register_hook, tensor, evaluator, hook)
+    if is_inner or function is None:
         break_where_made(evaluator, tensor, "Tensor.register_hook, which changes gradients")
     if capture.frame.hooks != RECORDED:
         watch = WatchVariable(tensor, hook)

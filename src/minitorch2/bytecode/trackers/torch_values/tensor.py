@@ -41,6 +41,7 @@ from minitorch2.bytecode.trackers.python_values.sequence import (
     SizeVariable,
     TupleVariable,
 )
+from minitorch2.bytecode.trackers.side_effects import TensorEffect
 from minitorch2.bytecode.trackers.torch_values.branches import truth_from_buffers
 from minitorch2.bytecode.trackers.torch_values.overriding import overridden
 from minitorch2.bytecode.trackers.torch_values.symbolic import (
@@ -67,6 +68,7 @@ from minitorch2.bytecode.trackers.torch_values.tensor_names import (
 from minitorch2.graph.fake_tensor import DataDependentError, FakeTensor
 from minitorch2.graph.node import Argument, Node
 from minitorch2.graph.symbols.unbacked import unbacked_in
+from minitorch2.native.torch_internals.gradients import call_hooks_of
 
 LONGEST_LIST: Final = 16
 """Elements that ``tolist`` reads one by one in the graph; Python reads longer ones at once."""
@@ -538,7 +540,16 @@ class GradFnVariable(VariableTracker):
         return torch.autograd.graph.Node
 
     def get_attribute(self, evaluator: Evaluator, name: str) -> VariableTracker:
+        if name == "_register_hook_dict":
+            return GetAttrVariable(self, name)
         return unsupported("tensor-attribute", f"{name!r} of a tensor's grad_fn")
+
+    def call_method(
+        self, evaluator: Evaluator, name: str, args: Arguments, kwargs: Keywords
+    ) -> VariableTracker:
+        assert name == "_register_hook_dict", name  # the only attribute
+        evaluator.capture.side_effects.add(TensorEffect(call_hooks_of, args[0]))
+        return NONE
 
     def reconstruct(self, residual: Residual) -> str:
         return unsupported("tensor-attribute", "the grad_fn of a tensor, which the backend makes")
