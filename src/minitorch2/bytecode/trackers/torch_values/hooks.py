@@ -322,7 +322,8 @@ def register_hook(
     is_inner = capture.graph is not capture.root or not capture.frame.makes_leaves
     is_leaf = _is_leaf(tensor, evaluator)
     if is_leaf or (tensor.source is not None and not is_inner):
-        capture.hooked += [] if is_leaf else [InputHook(tensor)]
+        if not is_leaf:
+            capture.hooked.append(InputHook(tensor))
         return _register_in_dict(torch.Tensor.register_hook, tensor, evaluator, hook)
     if is_inner or function is None:
         break_where_made(evaluator, tensor, "Tensor.register_hook, which changes gradients")
