@@ -10,14 +10,6 @@ is_multithreading_enabled = torch._C._is_multithreading_enabled
 innermost_saved_tensor_hooks = _autograd._top_saved_tensors_default_hooks
 push_saved_tensor_hooks = _autograd._push_saved_tensors_default_hooks
 pop_saved_tensor_hooks = _autograd._pop_saved_tensors_default_hooks
-
-
-def call_hooks_of(tensor: torch.Tensor) -> None:
-    """Let the operator that made a tensor call the hooks that the tensor keeps in its dict."""
-    assert tensor.grad_fn is not None
-    tensor.grad_fn._register_hook_dict(tensor)
-
-
 preserve_versions = torch.autograd.grad_mode._unsafe_preserve_version_counter
 count_users_of_storage = torch._C._storage_Use_Count
 
@@ -31,3 +23,9 @@ is_wrapped_by_transform = _functorch.is_functorch_wrapped_tensor
 def forward_level() -> int:
     """Return the level of forward-mode differentiation that is open; -1 if none is."""
     return torch.autograd.forward_ad._current_level
+
+
+def call_hooks_of(tensor: torch.Tensor) -> None:
+    """Let the operator that made a tensor call the hooks that the tensor keeps in its dict."""
+    assert tensor.grad_fn is not None
+    tensor.grad_fn._register_hook_dict(tensor)

@@ -20,15 +20,15 @@ import torch
 
 from minitorch2.bytecode.guards.accumulators import NoAccumulatorHooks
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
-from minitorch2.bytecode.trackers.interfaces import Capture, Evaluator
+from minitorch2.bytecode.trackers.interfaces import Evaluator
 from minitorch2.bytecode.trackers.operations import iterate
 from minitorch2.bytecode.trackers.python_values.constant import NONE, ConstantVariable
 from minitorch2.bytecode.trackers.python_values.sequence import ListVariable, TupleVariable
 from minitorch2.bytecode.trackers.torch_values.context import set_grad_mode
 from minitorch2.bytecode.trackers.torch_values.hooks import (
     CHANGING,
-    HistoryWrittenError,
     hooks_of_leaf,
+    leave_writes_to_python,
     replace_gradient,
     watched,
 )
@@ -204,7 +204,7 @@ def _run_engine(
     capture = evaluator.capture
     if capture.graph is not capture.root:
         unsupported("autograd-engine", "gradients are computed inside a part that may run again")
-    _leave_writes_to_python(capture)
+    leave_writes_to_python(capture)
     for handle in capture.hooked:
         handle.check_same()
     given = {name: value for name, value in options.items() if not _is_none(value)}
@@ -225,7 +225,7 @@ def _run_engine(
 def _reached(evaluator: Evaluator, outputs: Sequence[TensorVariable]) -> list[TensorVariable]:
     """Return the leaves to which a gradient flows, in the order of the graph's inputs."""
     capture = evaluator.capture
-    _leave_writes_to_python(capture)
+    leave_writes_to_python(capture)
     reached = {id(fake) for fake in ends_of_history(t.in_history.fake for t in outputs)}
     known = dict.fromkeys([*(entry.tracker for entry in capture.inputs), *capture.leaves])
     tensors = (tracker for tracker in known if isinstance(tracker, TensorVariable))
@@ -233,12 +233,6 @@ def _reached(evaluator: Evaluator, outputs: Sequence[TensorVariable]) -> list[Te
     if len(found) < len(reached):
         unsupported("autograd-engine", "the gradient flows to a tensor that is no input")
     return found
-
-
-def _leave_writes_to_python(capture: Capture) -> None:
-    """Capture once more without writes to inputs whose history begins outside, if there are any."""
-    if capture.frame.writes_history:
-        raise HistoryWrittenError(False)
 
 
 def _check_borders(

@@ -75,6 +75,12 @@ class HistoryWrittenError(Exception):
     """
 
 
+def leave_writes_to_python(capture: Capture) -> None:
+    """Capture once more without writes to inputs whose history begins outside, if there are any."""
+    if capture.frame.writes_history:
+        raise HistoryWrittenError(False)
+
+
 class HooksRunInsideError(Exception):
     """A hook is not a graph, or changes a gradient; its argument says how to take hooks instead."""
 
@@ -214,23 +220,6 @@ class WatchVariable(HookHandleVariable):
             raise HistoryEscapesError
 
 
-class InputHook(HookHandleVariable):
-    """A hook that Python sets behind the graph, on an input that other graphs have made."""
-
-    def __init__(self, tensor: TensorVariable) -> None:
-        super().__init__(tensor.node)
-        self.fake, self.version = tensor.fake, tensor.fake._version
-
-    def check_same(self) -> None:
-        """Check that the tensor was not written to since the hook was set.
-
-        Raises:
-            HistoryEscapesError: the hook would be set on what the tensor has become.
-        """
-        if self.fake._version != self.version:
-            raise HistoryEscapesError
-
-
 def watched(capture: Capture) -> dict[TensorVariable, list[VariableTracker]]:
     """Return the hooks that are called where the gradients of tensors are found."""
     found: dict[TensorVariable, list[VariableTracker]] = {}
@@ -323,7 +312,7 @@ def register_hook(
     is_leaf = _is_leaf(tensor, evaluator)
     if is_leaf or (tensor.source is not None and not is_inner):
         if not is_leaf:
-            capture.hooked.append(InputHook(tensor))
+            leave_writes_to_python(capture)
         return _register_in_dict(torch.Tensor.register_hook, tensor, evaluator, hook)
     if is_inner or function is None:
         break_where_made(evaluator, tensor, "Tensor.register_hook, which changes gradients")
