@@ -43,8 +43,8 @@ from minitorch2.graph.graph_module import GraphModule
 from minitorch2.graph.higher_order import Block, HigherOrder
 from minitorch2.graph.history import (
     ENGINE_CALLS,
+    MADE_OUTSIDE,
     has_own_gradient,
-    is_from_outside,
     makes_history,
     spent_heads,
     tells_spent,
@@ -321,7 +321,7 @@ class _ProgramTracer:
         value, leaf = self.values[index], self.leaves[index]
         if value is leaf:
             return bool(value.grad_fn is not None)
-        return value.grad_fn is not None and not is_from_outside(value)
+        return value.grad_fn is not None and value.grad_fn.name() != MADE_OUTSIDE
 
     def _refuse_overlap(self, index: int) -> None:
         written = self.examples[index]

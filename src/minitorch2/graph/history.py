@@ -62,9 +62,8 @@ def with_history(leaf: FakeTensor) -> FakeTensor:
     return fake
 
 
-def is_from_outside(tensor: torch.Tensor) -> bool:
-    """Return whether `with_history` has made a fake, and nothing has written to it since."""
-    return tensor.grad_fn is not None and tensor.grad_fn.name() == "_MadeOutsideBackward"
+MADE_OUTSIDE: Final = "_MadeOutsideBackward"
+"""The name of the operator that `with_history` gives a fake, until something writes to it."""
 
 
 def grad_without_hooks(

@@ -55,7 +55,6 @@ class StageLog:
 
     def takes(self, name: str) -> bool:
         """Return whether the log wants the texts of stages of this name."""
-        del name
         return self.keeps_texts
 
     def add(self, stage: Stage, subject: object = None) -> None:
@@ -63,12 +62,10 @@ class StageLog:
 
         The object may change later: a log that reads it does so now.
         """
-        del subject
         self.stages.append(stage)
 
     def charge(self, name: str, seconds: float, start: float, elapsed: float) -> None:
         """Charge seconds to a phase that began at `start` (`perf_counter`) and took `elapsed`."""
-        del start, elapsed
         self.seconds[name] += seconds
 
     def watch(self) -> Watch | None:
@@ -99,7 +96,6 @@ class WrittenLog(StageLog):
 
     def add(self, stage: Stage, subject: object = None) -> None:
         """Write one more file."""
-        del subject
         self._number += 1
         _write(stage, self._number, self.directory)
 

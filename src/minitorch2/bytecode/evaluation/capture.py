@@ -422,7 +422,8 @@ class FrameCapture:
         except UnsupportedError:
             raise
         except Exception as error:
-            if "leaf Variable" in str(error) and self._has_made_input(call):
+            is_new = self.frame.writes_history is None and "leaf Variable" in str(error)
+            if is_new and self._has_made_input(call):
                 raise HistoryWrittenError(True) from error
             cause = f"{describe_target(op, target)} failed: {type(error).__name__}: {error}"
             raise UnsupportedError(cause, code="operator-error") from error
@@ -472,8 +473,6 @@ class FrameCapture:
 
     def _has_made_input(self, call: FakeCall) -> bool:
         """Return whether a call's operand is a leaf here alone: a graph outside has made it."""
-        if self.frame.writes_history is not None:
-            return False
         values = tree_leaves((call.args, call.kwargs))
         fakes = [value for value in values if isinstance(value, FakeTensor)]
         return any(not e.value.is_leaf for fake in fakes for e in self.inputs_in_memory_of(fake))

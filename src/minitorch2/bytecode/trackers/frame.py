@@ -22,8 +22,7 @@ class Frame:
         constants: results of functions that are called while capturing, by function and arguments.
         sizes: the sizes and numbers with which the code was compiled before.
         makes_leaves: whether the graph may hold leaves that the program makes.
-        writes_history: whether the graph may write to inputs that require grad and that other
-            graphs have made; None until the program does so.
+        writes_history: whether it may write to inputs that others made; None until it does.
         hooks: how hooks on gradients are taken (`hooks.RECORDED` and others).
         selects: whether the graph may select one of two tensors by their values.
         overrides: the overrides of PyTorch's functions that are in force.

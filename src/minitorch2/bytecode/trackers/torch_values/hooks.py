@@ -69,10 +69,7 @@ class HistoryEscapesError(Exception):
 
 
 class HistoryWrittenError(Exception):
-    """The program writes to an input that requires grad and that another graph has made.
-
-    The argument says whether the graph may do so.
-    """
+    """A graph may write to inputs that other graphs have made, if the argument is true."""
 
 
 def leave_writes_to_python(capture: Capture) -> None:
@@ -309,10 +306,8 @@ def register_hook(
     """``tensor.register_hook(hook)``: in a dict of a leaf or an input; elsewhere by a node."""
     capture, function = evaluator.capture, tensor.fake.grad_fn
     is_inner = capture.graph is not capture.root or not capture.frame.makes_leaves
-    is_leaf = _is_leaf(tensor, evaluator)
-    if is_leaf or (tensor.source is not None and not is_inner):
-        if not is_leaf:
-            leave_writes_to_python(capture)
+    if _is_leaf(tensor, evaluator) or (tensor.source is not None and not is_inner):
+        leave_writes_to_python(capture)
         return _register_in_dict(torch.Tensor.register_hook, tensor, evaluator, hook)
     if is_inner or function is None:
         break_where_made(evaluator, tensor, "Tensor.register_hook, which changes gradients")
