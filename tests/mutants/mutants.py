@@ -7,7 +7,7 @@ a bug that is easier to find would prove nothing.
 import gc
 from collections.abc import Callable
 from dataclasses import dataclass
-from types import FunctionType
+from types import CodeType, FunctionType
 from typing import Any
 
 from minitorch2.api import compile_options
@@ -144,11 +144,15 @@ class Mutant:
 
 
 def forget_skipped_code() -> None:
-    """Let the frame hook ask again about all code but its own."""
+    """Let the frame hook ask again about all code but its own, that of closures to come too."""
     skip_files.is_skipped_file.cache_clear()
-    for each in gc.get_objects():
-        if isinstance(each, FunctionType) and each.__module__ != frame_hook.__name__:
-            frame_hook.unskip(each.__code__)
+    gc.unfreeze()  # the functions of earlier tests are frozen, and would not be found
+    functions = [each for each in gc.get_objects() if isinstance(each, FunctionType)]
+    waiting = [each.__code__ for each in functions if each.__module__ != frame_hook.__name__]
+    while waiting:
+        code = waiting.pop()
+        frame_hook.unskip(code)
+        waiting += [each for each in code.co_consts if isinstance(each, CodeType)]
 
 
 MUTANTS = (

@@ -72,6 +72,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--jobs", type=int, default=2, help="nets at a time")
     options = parser.parse_args(arguments)
     chosen = [net for net in NETS if options.only in (None, net.name)]
+    chosen.sort(key=lambda net: -net.share)  # so that none begins when the others are done
     if not chosen:
         parser.error(f"there is no net {options.only!r}: {', '.join(n.name for n in NETS)}")
     jobs = min(options.jobs, len(chosen))

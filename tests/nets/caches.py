@@ -30,7 +30,8 @@ PYTEST = (sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider")
 def environment(root: Path, cache: Path) -> dict[str, str]:
     """Sources below `root`; graphs are not verified, as that would leave the cache alone."""
     own = {"MINITORCH2_CACHE_DIR": str(cache), "MINITORCH2_VERIFY": "0", "OMP_NUM_THREADS": "1"}
-    return os.environ | own | {"PYTHONPATH": os.pathsep.join([str(root / "src"), str(root)])}
+    found = filter(None, [str(root / "src"), str(root), os.environ.get("PYTHONPATH")])
+    return os.environ | own | {"PYTHONPATH": os.pathsep.join(found)}
 
 
 def sample(count: int, seed: int) -> list[str]:

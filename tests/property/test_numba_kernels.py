@@ -47,7 +47,7 @@ def test_kernels_agree_with_the_interpreter(example: LoopGraph, capabilities):
 def test_threads_emit_what_one_thread_does(examples: list[LoopGraph]):
     sources = [source for example in examples for source in sources_of(example.graph)]
     with mock.patch.object(emission, "cores", lambda: 4):
-        at_once = [Emission(runtime._link(source, "entry")) for source in sources]
+        at_once = [Emission(runtime.link_kernel(source, "entry")) for source in sources]
         given = [each.object_code() for each in at_once]
     for source, object_code in zip(sources, given, strict=True):
         module = runtime.compile_module(source, "entry")

@@ -184,7 +184,8 @@ def _compiled(compiler: Compiler, module: GraphModule) -> BoxedCall:
     """Return a compiled aten graph; a default device does not affect the compiler's own tensors."""
     settle_sizes(module)
     with DisableTorchFunction():
-        return compiled_graph(compiler(module, _example_values(module))).call
+        examples = [node.meta.get("val") for node in module.graph.placeholders]
+        return compiled_graph(compiler(module, examples)).call
 
 
 def _mark_written(program: TracedProgram) -> None:
@@ -219,17 +220,13 @@ def _training(
     run_passes("post_grad", parts.backward)
     _record("forward graph", parts.forward)
     _record("backward graph", parts.backward)
-    function, repetition = FunctionPlan.of(program, parts, requiring), Repetition.of(program)
-    forward = _compiled(forward_compiler, parts.forward)
     backward = LazilyCompiled(partial(compile_backward, backward_compiler, parts.backward))
     if stages.wanted("cut.dot"):
         stages.record("cut.dot", draw_cut(parts), subject=(parts, backward))
+    function, repetition = FunctionPlan.of(program, parts, requiring), Repetition.of(program)
+    forward = _compiled(forward_compiler, parts.forward)
     plan = replace(plan, function=function, repetition=repetition)
     return CompiledProgram(plan, forward, backward)
-
-
-def _example_values(module: GraphModule) -> list[Any]:
-    return [node.meta.get("val") for node in module.graph.placeholders]
 
 
 def _record(name: str, module: GraphModule) -> None:

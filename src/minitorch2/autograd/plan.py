@@ -98,6 +98,11 @@ class FunctionPlan:
         return len(self.tangents) > 1 or bool(self.without_gradient)
 
     @cached_property
+    def may_be_unread(self) -> tuple[int, ...]:
+        """The inputs that some of the outputs with gradients do not depend on, but others do."""
+        return tuple(i for i, read in enumerate(self.reads) if 0 < len(read) < len(self.tangents))
+
+    @cached_property
     def sizes_vary(self) -> bool:
         """True if the sizes of tangents are known at the call only."""
         return any(layout.size is None for layout in self.tangent_layouts)

@@ -30,6 +30,7 @@ from minitorch2.native.torch_internals.gradients import (
     count_users_of_storage,
     is_batched,
     is_batched_by_autograd,
+    keep_hooks,
 )
 from minitorch2.native.torch_internals.modes import DisableTorchFunction
 from minitorch2.stages.progress import reported
@@ -249,7 +250,12 @@ def make_function(
             if not plan.some_may_be_unused:
                 return CompiledFunction.gradients(ctx, given)
             unused = {k for k, gradient in enumerate(given) if gradient is None}
-            return _without_unread(CompiledFunction.gradients(ctx, given), plan.reads, unused)
+            unread = {i for i, read in enumerate(plan.reads) if read and read <= unused}
+            found = CompiledFunction.gradients(ctx, given)
+            if not unread:
+                return found
+            again.skip_hooks(unread, ctx.next_functions)  # eager calls none of them
+            return tuple(None if i in unread else gradient for i, gradient in enumerate(found))
 
         @staticmethod
         def gradients(ctx: Any, given: list[Any]) -> tuple[torch.Tensor | None, ...]:
@@ -285,6 +291,8 @@ def _keeper(plan: FunctionPlan) -> Callable[[Any, tuple[Any, ...]], None]:
             ctx.numbers = numbers(values)
         if plan.some_may_be_unused:
             ctx.set_materialize_grads(False)
+            for i in plan.may_be_unread:
+                keep_hooks(values[i])
             if plan.sizes_vary:
                 ctx.sizes = [values[own + i].shape for i in plan.tangents]
 
@@ -352,18 +360,6 @@ def _with_zeros(
             given, sizes or [layout.size for layout in layouts], layouts, strict=True
         )
     ]
-
-
-def _without_unread(
-    found: tuple[torch.Tensor | None, ...], reads: Sequence[frozenset[int]], unused: set[int]
-) -> tuple[torch.Tensor | None, ...]:
-    """Drop the gradients of inputs that only unused outputs depend on, as eager PyTorch does."""
-    if not unused:
-        return found
-    return tuple(
-        None if read and read <= unused else gradient
-        for gradient, read in zip(found, reads, strict=True)
-    )
 
 
 def _laid_out(tangent: torch.Tensor, layout: Layout) -> torch.Tensor:

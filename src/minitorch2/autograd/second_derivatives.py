@@ -14,7 +14,7 @@ graph gives the gradients, and their derivative is an error.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import Any, TypeAlias
 
@@ -24,6 +24,8 @@ from minitorch2 import config
 from minitorch2.autograd.joint import Place
 from minitorch2.autograd.plan import Repetition
 from minitorch2.graph.graph_module import GraphModule
+from minitorch2.graph.history import functions_behind
+from minitorch2.native.torch_internals.gradients import HOOKS, skip_without_gradient
 from minitorch2.native.torch_internals.pytree import tree_leaves
 
 Call: TypeAlias = tuple[list[Any], list[int], tuple[Any, ...], dict[torch.device, torch.Tensor]]
@@ -52,9 +54,23 @@ class EagerGradients:
             versions = [tensor._version for tensor in tensors]
         except RuntimeError:
             versions = [*map(_version, tensors)]
-        numbers = () if self.all_tensors else _without_tensors(inputs)
+        others = () if self.all_tensors else inputs
+        numbers = tuple(None if isinstance(x, torch.Tensor) else x for x in others)
         states = _random_states(tensors) if self.plan.draws else {}
         return [*map(weakref.ref, tensors)], versions, numbers, states
+
+    def skip_hooks(self, unread: Set[int], makers: Sequence[Any]) -> None:
+        """Call no hook of these inputs, or of their leaves, without a gradient.
+
+        Args: the positions of the inputs, and what has made each tensor among all inputs.
+        """
+        for index, (maker, _) in zip(self.plan.tensors, makers, strict=True):
+            if index in unread and maker is not None:
+                behind = [*functions_behind(maker)]
+                dicts = [each.metadata.get(HOOKS) for each in behind]
+                dicts += [f.variable._backward_hooks for f in behind if hasattr(f, "variable")]
+                for hooks in {id(each): each for each in dicts if each}.values():
+                    skip_without_gradient(hooks)
 
     def _given(self, call: Call) -> list[Any] | None:
         """Return the inputs of a call; None if one was freed, or written to although it matters."""
@@ -127,10 +143,6 @@ class EagerGradients:
 def _version(tensor: torch.Tensor) -> int:
     """Return the number of writes to a tensor; 0 if they are not counted."""
     return 0 if tensor.is_inference() else tensor._version
-
-
-def _without_tensors(inputs: Sequence[Any]) -> tuple[Any, ...]:
-    return tuple(None if isinstance(x, torch.Tensor) else x for x in inputs)
 
 
 def _random_states(inputs: Sequence[torch.Tensor]) -> dict[torch.device, torch.Tensor]:

@@ -190,7 +190,7 @@ class Replayed:
             self.recordings.clear()
 
     def _record(self, arguments: list[Any], addresses: list[int], stream: int) -> list[Any]:
-        copies = {i: _copy_of(arguments[i]) for i in sorted(self._moving)}
+        copies = {i: _span(arguments[i]).clone() for i in sorted(self._moving)}
         read = [
             _placed_as(argument, copies[i]) if i in copies else argument
             for i, argument in enumerate(arguments)
@@ -235,10 +235,6 @@ def _span(tensor: torch.Tensor) -> torch.Tensor:
     steps = zip(tensor.size(), tensor.stride(), strict=True)
     length = 1 + sum((size - 1) * stride for size, stride in steps)
     return tensor.detach().as_strided((length,), (1,))
-
-
-def _copy_of(tensor: torch.Tensor) -> torch.Tensor:
-    return _span(tensor).clone()
 
 
 def _placed_as(like: torch.Tensor, memory: torch.Tensor, distance: int = 0) -> torch.Tensor:

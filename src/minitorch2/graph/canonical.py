@@ -149,7 +149,7 @@ class _CanonicalCopy:
 def _canonical_order(graph: Graph) -> list[Node]:
     """Return the nodes to compute in an order that names do not change; the output comes last."""
     nodes = [node for node in graph.nodes if node.op != "placeholder"]
-    effects = [node for node in nodes if node.op != "output" and _has_effect(node)]
+    effects = [n for n in nodes if n.op != "output" and (must_run(n) or n.meta.get("impure"))]
     counted = {node.name: node for node in nodes if is_symbol_node(node)}
 
     def inputs(node: Node) -> list[Node]:
@@ -169,10 +169,6 @@ def _may_move(node: Node) -> bool:
     """Return whether other nodes may run before a node with an effect: it draws, or may raise."""
     is_silent = not is_impure(node) and not node.meta.get("impure")
     return is_silent or is_random(node) or is_check(node)
-
-
-def _has_effect(node: Node) -> bool:
-    return must_run(node) or bool(node.meta.get("impure"))
 
 
 # Constants

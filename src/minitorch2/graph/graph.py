@@ -184,7 +184,7 @@ class Graph:
             (
                 n.op,
                 n.name,
-                _pack_target(n.target),
+                n.target if isinstance(n.target, str) else PackedCallable.of(n.target),
                 *map_nodes((n.args, dict(n.kwargs)), lambda m: _Ref(index[m])),
             )
             for n in self.nodes
@@ -227,10 +227,6 @@ class _Ref:
 
     def __init__(self, index: int) -> None:
         self.index = index
-
-
-def _pack_target(target: Target) -> str | PackedCallable:
-    return target if isinstance(target, str) else PackedCallable.of(target)
 
 
 def _graph_from_table(table: list[tuple[Any, ...]]) -> Graph:

@@ -122,8 +122,12 @@ def enables_gradients(graph: Graph) -> bool:
 
 def history(tensor: torch.Tensor) -> Iterator[Any]:
     """Yield the functions that backward would call for a tensor, each once."""
-    waiting: list[Any] = [] if tensor.grad_fn is None else [tensor.grad_fn]
-    seen = {None, *waiting}
+    return iter(()) if tensor.grad_fn is None else functions_behind(tensor.grad_fn)
+
+
+def functions_behind(function: Any) -> Iterator[Any]:
+    """Yield a function of autograd's and all that it leads to, each once."""
+    waiting, seen = [function], {None, function}
     while waiting:
         function = waiting.pop()
         yield function

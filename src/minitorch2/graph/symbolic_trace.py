@@ -214,11 +214,7 @@ def _refuse(node: Node, what: str, why: str) -> NoReturn:
 
 
 def _call_function(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Proxy:
-    return _trace_of((args, kwargs)).call("call_function", function, args, kwargs)
-
-
-def _trace_of(values: Any) -> _Trace:
-    return next(_proxies(values)).trace
+    return next(_proxies((args, kwargs))).trace.call("call_function", function, args, kwargs)
 
 
 def _proxies(value: Any) -> Iterator[Proxy]:

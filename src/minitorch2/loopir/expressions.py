@@ -209,7 +209,7 @@ def _join_quotient_and_rest(expr: sympy.Expr, ranges: Ranges) -> sympy.Expr:
             x, d, m = modular.args
             for higher, joined in _next_digits(expr, x, d, m, ranges):
                 remaining = multiply_out(expr - term - coefficient * m * higher)
-                if remaining == 0 or _count_terms(remaining) < len(expr.args) - 1:
+                if remaining == 0 or len(sympy.Add.make_args(remaining)) < len(expr.args) - 1:
                     result = multiply_out(remaining + coefficient * joined)
                     return _join_quotient_and_rest(result, ranges) if result.is_Add else result
     return expr
@@ -223,7 +223,3 @@ def _next_digits(
     for digit in expr.atoms(ModularIndexing):
         if digit.args[0] == x and digit.args[1] == d * m:
             yield digit, simplify(ModularIndexing(x, d, m * digit.args[2]), ranges)
-
-
-def _count_terms(expr: sympy.Expr) -> int:
-    return len(sympy.Add.make_args(expr))

@@ -214,7 +214,7 @@ def _check_reductions(
 ) -> Refusal | None:
     """Return the reason why the kernels cannot share loops around a reduction, or None."""
     broadcasts = any(
-        _waits(producer) and _covers(consumer, alignment.second_covers)
+        _waits(producer) and alignment.second_covers and consumer.covers_reduction
         for producer, consumer, _, _ in _flows(first, second, alignment)
     )
     if broadcasts and not capabilities.fuses_reduction_broadcast_reduction:
@@ -231,10 +231,6 @@ def _check_reductions(
 def _waits(body: SchedulerNode) -> bool:
     """Return whether a body's value exists only after a reduction loop of its kernel."""
     return body.is_reduction or not body.covers_reduction
-
-
-def _covers(body: SchedulerNode, covers: bool) -> bool:
-    return covers and body.covers_reduction
 
 
 def common_bytes(

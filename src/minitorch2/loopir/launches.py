@@ -146,7 +146,7 @@ class _Joiner:
         others = launch.nodes
         if self.alone[others[0]]:
             return False
-        pointers = sum(_pointers(one) for one in (*others, node))
+        pointers = sum(len(one.read_names | one.written_names) for one in (*others, node))
         is_full = len(others) == self.capabilities.joins
         return (
             _device(node) == _device(others[0])
@@ -164,10 +164,6 @@ class _Joiner:
 
 def _device(node: BaseSchedulerNode) -> object:
     return bodies(kernels_in(node)[0])[0].buffer.device
-
-
-def _pointers(node: BaseSchedulerNode) -> int:
-    return len(node.read_names | node.written_names)
 
 
 def _elements(node: BaseSchedulerNode) -> Expr:

@@ -243,7 +243,8 @@ class _GraphLowering:
     def _bind_symbols(self, buffers: Sequence[Buffer]) -> None:
         """Read unbacked sizes off the first buffer that has them."""
         for buffer in buffers:
-            if isinstance(buffer, ExternKernel | MultiOutput) and not _is_several(buffer):
+            is_several = isinstance(buffer, ExternKernel) and bool(buffer.outputs)
+            if isinstance(buffer, ExternKernel | MultiOutput) and not is_several:
                 sizes = {size: dim for dim, size in enumerate(buffer.size)}
                 new = unbacked_in(buffer.size) - self.bound
                 buffer.symbols = {symbol: sizes[symbol] for symbol in new if symbol in sizes}
@@ -338,10 +339,6 @@ class _GraphLowering:
             return view
         copied = value.copy().storage.realize(f"{reason} with other strides")
         return BufferView(copied, copied.fixed_layout(stride))
-
-
-def _is_several(buffer: Buffer) -> bool:
-    return isinstance(buffer, ExternKernel) and bool(buffer.outputs)
 
 
 def layout_of(tensor: torch.Tensor) -> FixedLayout:

@@ -13,7 +13,6 @@ from minitorch2.graph.symbols import free_symbols
 from minitorch2.loopir.buffers import Buffer, ComputedBuffer, ExternKernel, InputBuffer
 from minitorch2.loopir.expressions import Expr, equal, product
 from minitorch2.loopir.handlers.effects import INDIRECT_PREFIX
-from minitorch2.loopir.iteration import Access
 from minitorch2.loopir.loop_order import reduces_across
 from minitorch2.loopir.loops import Reduction
 from minitorch2.loopir.lowered_graph import LoweredGraph
@@ -217,7 +216,7 @@ def _can_take_over(
         return False
     write = body.writes_of[0]
     return all(
-        _same_address(access, write)
+        (access.strides, access.offset) == (write.strides, write.offset)
         for reader in bodies(node)
         for access in reader.reads_of
         if access.name == dying.name
@@ -234,7 +233,3 @@ def _reads_before(reader: SchedulerNode, writer: SchedulerNode, node: KernelNode
     if level[reader.name] != level[writer.name]:
         return level[reader.name] < level[writer.name]
     return reader.order <= writer.order and not searches(reader)
-
-
-def _same_address(read: Access, write: Access) -> bool:
-    return read.strides == write.strides and read.offset == write.offset

@@ -141,7 +141,7 @@ def test_default_backend():
 
 
 def test_list_backends_excludes_by_tag():
-    assert minitorch2.list_backends() == ["numba", "triton"]
+    assert minitorch2.list_backends() == ["halide", "numba", "triton"]
     assert "eager" in minitorch2.list_backends(exclude_tags=())
 
 

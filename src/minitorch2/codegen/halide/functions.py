@@ -26,6 +26,7 @@ from minitorch2.codegen.halide.elementary import (
     neg,
     wrapping,
 )
+from minitorch2.loopir.ops import ELEMENTWISE
 
 TYPES = {
     "bool": hl.UInt(1), "float32": hl.Float(32), "float64": hl.Float(64), "int8": hl.Int(8),
@@ -181,8 +182,8 @@ _SIMPLE: dict[str, Callable[..., Any]] = {
 
 def __getattr__(name: str) -> Callable[..., Any]:
     """Return the elementwise primitive `name` as a function of expressions."""
-    if name.startswith("__"):
-        raise AttributeError(name)
+    if name not in ELEMENTWISE and name not in _SIMPLE:
+        raise AttributeError(f"halide.functions has no {name!r}")
 
     def apply(*args: Any) -> Any:
         kind = str(args[0].type())

@@ -43,7 +43,7 @@ def cat(tensors: Sequence[TensorBox], dim: int = 0) -> TensorBox:
     dim = normalize_dim(dim, parts[0].ndim)
     if len(parts) > MAX_MASKED_PARTS:
         return _side_by_side(parts, dtype, dim)
-    loaders = [_loader_as(part, dtype) for part in parts]
+    loaders = [cast(part, dtype).make_loader() for part in parts]
     starts: list[Expr] = [0]
     for part in parts:
         starts.append(to_expr(starts[-1] + part.size[dim]))
@@ -94,10 +94,6 @@ def _add_part(
     load = part.make_loader()
     loops = Scatter(part.device, part.dtype, part.size, load, output_index, base, is_disjoint=True)
     return TensorBox.computed(loops, layout)
-
-
-def _loader_as(x: TensorBox, dtype: torch.dtype) -> InnerFn:
-    return cast(x, dtype).make_loader()
 
 
 def _choose(loaders: Sequence[InnerFn], starts: Sequence[Expr], index: Index, dim: int) -> Value:

@@ -24,7 +24,7 @@ from minitorch2.graph.extensions import note_extension
 from minitorch2.graph.fake_tensor import FakeTensor
 from minitorch2.graph.symbols.floats import FloatBits
 from minitorch2.loopir.boxes import TensorBox
-from minitorch2.loopir.expressions import Expr, product
+from minitorch2.loopir.expressions import product
 from minitorch2.loopir.handlers.counter import body_cost
 from minitorch2.loopir.layout import Size
 from minitorch2.loopir.loops import Index, Pointwise
@@ -215,13 +215,10 @@ def repeats_expensive_work(x: TensorBox, size: Size) -> bool:
     if not isinstance(loops, Pointwise) or x.size == size:
         return False
     extra = product(size[: len(size) - x.ndim])
-    repeated = extra != 1 or any(map(_is_repeated, x.size, size[len(size) - x.ndim :]))
+    pairs = zip(x.size, size[len(size) - x.ndim :], strict=True)
+    repeated = extra != 1 or any(own == 1 and target != 1 for own, target in pairs)
     along_last = not x.ndim or x.size[-1] == 1
     return repeated and not along_last and body_cost(loops).expensive > 0
-
-
-def _is_repeated(extent: Expr, target: Expr) -> bool:
-    return extent == 1 and target != 1
 
 
 def number_value(number: bool | int | float | sympy.Expr, dtype: torch.dtype) -> Value:

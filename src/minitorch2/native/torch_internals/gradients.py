@@ -1,5 +1,10 @@
 """The state of autograd and of function transforms, and who else uses a tensor's memory."""
 
+from collections import OrderedDict
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
 import torch
 from torch._C import _autograd, _functorch
 
@@ -25,7 +30,40 @@ def forward_level() -> int:
     return torch.autograd.forward_ad._current_level
 
 
+HOOKS = "minitorch2 hooks"
+"""The entry in the metadata of an operator that holds the hooks of the tensor that it made."""
+
+
+def skip_without_gradient(hooks: dict[int, Any]) -> None:
+    """Call a tensor's hooks only with a gradient, until the backward pass that runs has ended.
+
+    The engine also calls them with None, for an input that no used output depends on.
+    """
+    known = [*hooks]
+
+    def restore() -> None:
+        hooks.update({key: hooks[key].args[0] for key in known if key in hooks})
+
+    hooks.update({key: partial(_call_with_gradient, hooks[key]) for key in known})
+    torch.autograd.Variable._execution_engine.queue_callback(restore)
+
+
+def _call_with_gradient(hook: Callable[[Any], Any], gradient: Any) -> Any:
+    return None if gradient is None else hook(gradient)
+
+
+def keep_hooks(tensor: torch.Tensor) -> None:
+    """Let hooks that are set later be found although the tensor itself may be gone by then."""
+    maker: Any = tensor.grad_fn
+    if maker is not None and tensor._backward_hooks is None:
+        tensor._backward_hooks = OrderedDict()
+        call_hooks_of(tensor)
+    elif maker is not None:
+        maker.metadata[HOOKS] = tensor._backward_hooks
+
+
 def call_hooks_of(tensor: torch.Tensor) -> None:
     """Let the operator that made a tensor call the hooks that the tensor keeps in its dict."""
-    assert tensor.grad_fn is not None
-    tensor.grad_fn._register_hook_dict(tensor)
+    maker: Any = tensor.grad_fn
+    maker._register_hook_dict(tensor)
+    maker.metadata[HOOKS] = tensor._backward_hooks

@@ -204,7 +204,8 @@ class ConstantVariable(VariableTracker):
 
     def reconstruct(self, residual: Residual) -> str:
         value = self.value
-        if type(value) in _LITERAL_TYPES and not _needs_name(value):
+        is_named = isinstance(value, float) and not math.isfinite(value)
+        if type(value) in _LITERAL_TYPES and not is_named:
             return "..." if value is ... else repr(value)
         return residual.reference(value, type(value).__name__)
 
@@ -223,10 +224,6 @@ def _python_attribute(
         return wrapped
     owned = owner if attribute.__self__ is owner.as_constant() else literal(attribute.__self__)
     return BoundMethodVariable(wrapped, owned)
-
-
-def _needs_name(value: object) -> bool:
-    return isinstance(value, float) and not math.isfinite(value)
 
 
 NONE = ConstantVariable(None)

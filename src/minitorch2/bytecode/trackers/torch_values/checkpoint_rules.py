@@ -44,10 +44,6 @@ def _memories(nodes: Iterable[Node]) -> set[object]:
     return {storage_key(value) for value in values if isinstance(value, FakeTensor)}
 
 
-def _tracker_of(node: Node) -> TensorVariable:
-    return TensorVariable(node, node.meta["val"])
-
-
 @handles(checkpointing.checkpoint)
 def checkpoint(
     evaluator: Evaluator,
@@ -76,7 +72,7 @@ def checkpoint(
     nodes = [node for output in outputs if (node := _node(output)) is not None]
     module, inputs = body.close(nodes)
     options = {"use_reentrant": reentrant, "preserve_rng_state": keeps_state}
-    given = [_tracker_of(node) for node in inputs]
+    given = [TensorVariable(node, node.meta["val"]) for node in inputs]
     target = Checkpoint(module, options)
     made = evaluator.capture.call_in_graph(evaluator, "call_function", target, given)
     results = iter(made.items(evaluator))

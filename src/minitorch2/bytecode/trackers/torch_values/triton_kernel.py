@@ -8,7 +8,7 @@ each of its configurations; Triton measures them at the first launch, as without
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import torch
@@ -111,7 +111,9 @@ class _Launch:
     def _choices(self) -> Iterator[dict[str, Any]]:
         """Yield the constants that each configuration of the autotuner chooses."""
         configurations = [
-            config for kernel in _layers(self.kernel.value) for config in _configurations(kernel)
+            config
+            for kernel in _layers(self.kernel.value)
+            for config in getattr(kernel, "configs", ())
         ]
         yield from (dict(config.kwargs) for config in configurations)
         if not configurations:
@@ -155,7 +157,3 @@ def _layers(kernel: Any) -> Iterator[Any]:
     while hasattr(kernel, "fn"):
         yield kernel
         kernel = kernel.fn
-
-
-def _configurations(kernel: Any) -> Sequence[Any]:
-    return getattr(kernel, "configs", ())
