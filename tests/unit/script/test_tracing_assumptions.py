@@ -235,3 +235,36 @@ def test_a_trace_leaves_no_state_behind():
     trace(lambda x: x.mul_(2), example)
     assert all(torch.equal(value, before[name]) for name, value in norm.state_dict().items())
     assert torch.equal(torch.get_rng_state(), generator)
+
+
+def catches_an_error(x):
+    try:
+        return x.reshape(2, 2)
+    except RuntimeError:
+        return x
+
+
+def catches_an_error_of_an_operator_sign(x):
+    try:
+        return x @ torch.ones(4)
+    except RuntimeError:
+        return x
+
+
+@pytest.mark.parametrize(
+    "function", [catches_an_error, catches_an_error_of_an_operator_sign], ids=lambda f: f.__name__
+)
+def test_an_error_that_the_program_catches_is_refused(function):
+    """Regression: nothing of the operator was in the graph, which went the same way for all."""
+    with pytest.raises(TraceError, match="an error of an operator is caught") as raised:
+        jit.trace(function, (torch.ones(3),))
+    assert "test_tracing_assumptions.py" in str(raised.value)
+    traced = jit.trace(function, (torch.ones(4),))
+    torch.testing.assert_close(traced(torch.arange(4.0)), function(torch.arange(4.0)))
+    with pytest.raises(RuntimeError):
+        traced(torch.ones(3))
+
+
+def test_a_trace_without_checks_holds_the_way_that_was_taken():
+    traced = jit.trace(catches_an_error, (torch.ones(3),), assumptions="ignore")
+    assert traced(torch.ones(3)).shape == (3,)

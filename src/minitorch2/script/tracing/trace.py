@@ -18,6 +18,7 @@ from minitorch2.script.ir.python_constants import PythonConstant
 from minitorch2.script.ir.types import ClassType, Type
 from minitorch2.script.operators.schema import Argument, FunctionSchema
 from minitorch2.script.tracing.assumptions import CHOICES
+from minitorch2.script.tracing.caught_errors import CaughtErrors
 from minitorch2.script.tracing.check_trace import Recorded, check
 from minitorch2.script.tracing.recorder import Recorder
 from minitorch2.script.tracing.structure import Unpacker, data_of, packed, type_of_example
@@ -150,7 +151,10 @@ def run_traced(recorder: Recorder, function: Callable[..., Any], given: Sequence
     token = RECORDING.set(recorder)
     try:
         with BelowAutograd(), recorder:
-            result = function(*given)
+            with CaughtErrors(recorder) as errors:
+                result = function(*given)
+            if recorder.checks:
+                errors.check()
             output = packed(recorder, result)
             recorder.end()
     finally:
