@@ -64,7 +64,7 @@ class EagerGradients:
 
         Args: the positions of the inputs, and what has made each tensor among all inputs.
         """
-        for index, (maker, _) in zip(self.plan.tensors, makers, strict=True):
+        for index, (maker, _) in zip(self.plan.tensors, makers, strict=False):
             if index in unread and maker is not None:
                 behind = [*functions_behind(maker)]
                 dicts = [each.metadata.get(HOOKS) for each in behind]
