@@ -35,11 +35,8 @@ def explore(arguments: Sequence[str]) -> int:
     )
     parser.add_argument("-o", "--output", type=Path, default=Path("explorer.html"))
     parser.add_argument("--json", action="store_true", help="write the records instead of the page")
-    parser.add_argument("script", type=Path)
-    parser.add_argument("arguments", nargs=argparse.REMAINDER, help="the script's own")
-    options = parser.parse_args(arguments)
-    if not options.script.is_file():
-        print(f"there is no script {options.script}", file=sys.stderr)
+    options = _of_script(parser, arguments)
+    if options is None:
         return 2
     recorder = Recorder()
     try:
@@ -53,6 +50,19 @@ def explore(arguments: Sequence[str]) -> int:
         options.output.write_text(text, encoding="utf-8")
         print(f"{options.output}: {_counted(store)}")
     return status
+
+
+def _of_script(
+    parser: argparse.ArgumentParser, arguments: Sequence[str]
+) -> argparse.Namespace | None:
+    """Return the options of a command that runs a script; None, and a line, if there is none."""
+    parser.add_argument("script", type=Path)
+    parser.add_argument("arguments", nargs=argparse.REMAINDER, help="the script's own")
+    options = parser.parse_args(arguments)
+    if options.script.is_file():
+        return options
+    print(f"there is no script {options.script}", file=sys.stderr)
+    return None
 
 
 @contextmanager
@@ -84,11 +94,8 @@ def profile(arguments: Sequence[str]) -> int:
     )
     parser.add_argument("-o", "--output", type=Path, help="a file for the Chrome trace")
     parser.add_argument("--json", action="store_true", help="print the table as JSON")
-    parser.add_argument("script", type=Path)
-    parser.add_argument("arguments", nargs=argparse.REMAINDER, help="the script's own")
-    options = parser.parse_args(arguments)
-    if not options.script.is_file():
-        print(f"there is no script {options.script}", file=sys.stderr)
+    options = _of_script(parser, arguments)
+    if options is None:
         return 2
     with torch.profiler.profile() as recorded:
         status = _run(options.script, options.arguments)

@@ -1,1 +1,5 @@
-"""Code and files: print a module as Python, save it and load it."""
+"""Code and files: print a module as Python, save it and load it.
+
+Takes scripted modules and gives torch.jit's own files, and the other way round. Read `print_code`
+and `read_code` (text both ways), `pickle_subset` and `container` (the file), then `archive`.
+"""
