@@ -59,9 +59,9 @@ if TYPE_CHECKING:  # what `__getattr__` gives, for type checkers and editors
         save_cache_artifacts as save_cache_artifacts,
     )
     from minitorch2.config import list_options as list_options
-    from minitorch2.export.loading import load as load
-    from minitorch2.export.packaging import package as package
-    from minitorch2.export.program import export as export
+    from minitorch2.exporting.loading import load as load
+    from minitorch2.exporting.packaging import package as package
+    from minitorch2.exporting.program import export as export
     from minitorch2.marks.controls import (
         allow_in_graph as allow_in_graph,
         assume_constant_result as assume_constant_result,
@@ -103,8 +103,9 @@ _NAMES = {
     "bytecode.observe.replay": ("save_call",),
     "cache.bundle": ("CacheInfo", "load_cache_artifacts", "save_cache_artifacts"),
     "config": ("list_options",),
-    "export.loading": ("load",),
-    "export.packaging": ("package",),
+    "exporting.loading": ("load",),
+    "exporting.packaging": ("package",),
+    "exporting.program": ("export",),
     "marks.controls": (
         "allow_in_graph", "assume_constant_result", "disallow_in_graph", "error_on_graph_break",
         "forbid_in_graph", "graph_break", "is_compiling", "nested_compile_region", "skip_frame",
@@ -118,7 +119,7 @@ _NAMES = {
 }  # fmt: skip
 _PLACES = {name: module for module, names in _NAMES.items() for name in names}
 _MODULES = (
-    "config", "errors", "export", "guard_filters", "jit", "lazy", "logs", "stages", "testing",
+    "config", "errors", "guard_filters", "jit", "lazy", "logs", "stages", "testing",
 )  # fmt: skip
 
 __all__ = sorted({"__version__", *_PLACES, *_MODULES} - {"testing"})  # which needs Hypothesis

@@ -10,7 +10,7 @@ import torch
 import minitorch2
 from minitorch2 import Dim
 from minitorch2.errors import DynamicSizeError, ExportError, GraphBreakError
-from minitorch2.export import loaded_package, machines, packaging
+from minitorch2.exporting import loaded_package, machines, packaging
 
 
 def linear():
@@ -224,7 +224,7 @@ def test_a_zip_file_of_another_program(tmp_path):
 
 
 def test_names_of_a_graph_are_looked_up_in_a_short_list(file, monkeypatch):
-    monkeypatch.setattr("minitorch2.export.container.hashlib.sha256", lambda data: Same())
+    monkeypatch.setattr("minitorch2.exporting.container.hashlib.sha256", lambda data: Same())
     program().save(file)
     rewrite(file, "graph.json", lambda data: data.replace(b"torch.ops.aten.t.default", b"os.abort"))
     assert "os.abort, which is not known here" in refusal(minitorch2.load, file)

@@ -191,23 +191,24 @@ class StartedGenerator(VariableTracker):
 
 @dataclass
 class SideEffects:
-    """The pending effects of one capture, in the order of first writes.
+    """The pending effects of one capture.
 
     Attributes:
         writes: the number of writes, repeated ones too. Code that is recorded apart may write to
             the objects that it makes.
+        effects: the pending effects by their places, in the order of first writes.
     """
 
     writes: int = 0
+    effects: dict[object, Effect] = field(default_factory=dict)
     _apart_since: int | None = None
     _classes: dict[str, dict[type, VariableTracker]] = field(default_factory=dict)
-    _effects: dict[object, Effect] = field(default_factory=dict)
     _new: dict[int, VariableTracker] = field(default_factory=dict)
     _generators: list[tuple[StartedGenerator, int]] = field(default_factory=list)
     _own_generators: list[StartedGenerator] = field(default_factory=list)
 
     def __len__(self) -> int:
-        return len(self._effects)
+        return len(self.effects)
 
     # Objects -------------------------------------------------------------------------------------
 
@@ -234,7 +235,7 @@ class SideEffects:
     def add(self, effect: Effect) -> None:
         """Record an effect on a place that no later read asks about."""
         self.writes += 1
-        self._effects["call", id(effect)] = effect
+        self.effects["call", id(effect)] = effect
 
     def change(self, place: object, effect: Effect) -> None:
         """Record a change of a place; the effect tells which value the place has at the end."""
@@ -243,11 +244,11 @@ class SideEffects:
             self.writes += 1
         else:
             self._count(owner)
-        self._effects.setdefault(place, effect)
+        self.effects.setdefault(place, effect)
 
     def begin(self, place: object, effect: Effect) -> None:
         """Record how a new object gets its contents when it is made: no write of the program."""
-        self._effects[place] = effect
+        self.effects[place] = effect
 
     def is_new(self, tracker: VariableTracker) -> bool:
         """Return whether the captured code made the object."""
@@ -259,9 +260,9 @@ class SideEffects:
             return
         residual.name_for(tracker)
         with residual.writing(residual.loads):
-            for key, effect in list(self._effects.items()):
+            for key, effect in list(self.effects.items()):
                 if effect.owner() is tracker:
-                    del self._effects[key]
+                    del self.effects[key]
                     effect.prepare(residual)
                     effect.emit(residual)
 
@@ -285,18 +286,18 @@ class SideEffects:
         if existed:
             self._attribute(owner, name, DELETED, raw)
         else:
-            self._effects.pop(("attribute", id(owner), name), None)
+            self.effects.pop(("attribute", id(owner), name), None)
 
     def load_attribute(self, owner: VariableTracker, name: str) -> Pending | None:
         """Return the pending value, DELETED, or None when nothing is pending."""
-        effect = self._effects.get(("attribute", id(owner), name))
+        effect = self.effects.get(("attribute", id(owner), name))
         return effect.pending if isinstance(effect, AttributeEffect) else None
 
     def pending_attributes(self, owner: VariableTracker) -> dict[str, Pending]:
         """Return all pending attributes of one object, in the order of first writes."""
         return {
             effect.name: effect.pending
-            for effect in self._effects.values()
+            for effect in self.effects.values()
             if isinstance(effect, AttributeEffect) and effect.target is owner
         }
 
@@ -310,11 +311,11 @@ class SideEffects:
 
     def _attribute(self, owner: VariableTracker, name: str, value: Pending, raw: bool) -> None:
         self._count(owner)
-        effect = self._effects.get(("attribute", id(owner), name))
+        effect = self.effects.get(("attribute", id(owner), name))
         if isinstance(effect, AttributeEffect):
             effect.pending = value
         else:
-            self._effects["attribute", id(owner), name] = AttributeEffect(owner, name, value, raw)
+            self.effects["attribute", id(owner), name] = AttributeEffect(owner, name, value, raw)
 
     # Containers ----------------------------------------------------------------------------------
 
@@ -322,20 +323,20 @@ class SideEffects:
         """Say that a list, dict or set changes; contents are read from the tracker at the end."""
         if container.source is not None or self.is_new(container):
             self._count(container)
-            self._effects.setdefault(("container", id(container)), ContainerEffect(container))
+            self.effects.setdefault(("container", id(container)), ContainerEffect(container))
         elif self._apart_since is not None and not self._is_made_apart(container):
             self.writes += 1
 
     def changes(self, container: VariableTracker) -> bool:
         """Return whether a change of a container is pending."""
-        return ("container", id(container)) in self._effects
+        return ("container", id(container)) in self.effects
 
     # Calls ---------------------------------------------------------------------------------------
 
     def call(self, function: Callable[..., object], args: Arguments, line: int) -> None:
         """Let residual code call a function that gives nothing, at a line of the frame's own."""
         self.writes += 1
-        self._effects["call", self.writes] = CallEffect(function, args, line)
+        self.effects["call", self.writes] = CallEffect(function, args, line)
 
     # Globals -------------------------------------------------------------------------------------
 
@@ -344,39 +345,38 @@ class SideEffects:
         self.writes += 1
         key = ("global", id(namespace), name)
         if isinstance(value, Deleted) and name not in namespace:
-            self._effects.pop(key, None)
+            self.effects.pop(key, None)
             return
-        effect = self._effects.get(key)
+        effect = self.effects.get(key)
         if isinstance(effect, GlobalEffect):
             effect.pending = value
         else:
-            self._effects[key] = GlobalEffect(namespace, name, value)
+            self.effects[key] = GlobalEffect(namespace, name, value)
 
     def load_global(self, namespace: dict[str, object], name: str) -> Pending | None:
         """Return the pending value, DELETED, or None when nothing is pending."""
-        effect = self._effects.get(("global", id(namespace), name))
+        effect = self.effects.get(("global", id(namespace), name))
         return effect.pending if isinstance(effect, GlobalEffect) else None
 
     # All effects ---------------------------------------------------------------------------------
 
     def changed_objects(self) -> Iterator[VariableTracker]:
         """Yield objects from outside that pending effects change."""
-        for effect in self._effects.values():
+        for effect in self.effects.values():
             owner = effect.owner()
             if owner is not None and owner.source is not None:
                 yield owner
 
     def values_outside(self) -> Iterator[VariableTracker]:
         """Yield what places outside, and containers from outside, will hold."""
-        for effect in self._effects.values():
+        for effect in self.effects.values():
             owner, value = effect.owner(), effect.value()
             if owner is None or not self.is_new(owner):
                 yield from (part for part in (owner, value) if part is not None)
 
     def changed_names(self) -> frozenset[str]:
         """Return the names of global and closure variables that pending effects change."""
-        names = (effect.variable_name() for effect in self._effects.values())
-        return frozenset(name for name in names if name is not None)
+        return frozenset(filter(None, (each.variable_name() for each in self.effects.values())))
 
     # Generators ----------------------------------------------------------------------------------
 
@@ -426,7 +426,7 @@ class SideEffects:
         self._check_cleanup(residual)
 
     def _visible(self, residual: Residual) -> Iterator[Effect]:
-        for effect in list(self._effects.values()):
+        for effect in list(self.effects.values()):
             owner = effect.owner()
             if owner is None or not self.is_new(owner) or residual.is_named(owner):
                 yield effect

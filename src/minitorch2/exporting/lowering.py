@@ -20,9 +20,9 @@ from minitorch2.autograd.joint import TracedProgram, trace_program
 from minitorch2.autograd.lift import lift_attributes
 from minitorch2.autograd.trace import Decompositions, Tracer
 from minitorch2.errors import ExportError
-from minitorch2.export.capturing import Captured
-from minitorch2.export.input_sizes import InputSizes
-from minitorch2.export.signature import Input, InputKind, Output, TensorForm
+from minitorch2.exporting.capturing import Captured
+from minitorch2.exporting.input_sizes import InputSizes
+from minitorch2.exporting.signature import Input, InputKind, Output, TensorForm
 from minitorch2.graph.fake_tensor import env_of
 from minitorch2.graph.graph import Graph
 from minitorch2.graph.higher_order import HigherOrder

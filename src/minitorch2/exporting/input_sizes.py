@@ -13,7 +13,7 @@ from typing import Any
 
 import sympy
 
-from minitorch2.export.signature import Condition, Symbol
+from minitorch2.exporting.signature import Condition, Symbol
 from minitorch2.graph.symbols import ShapeEnv, print_condition
 from minitorch2.graph.symbols.conditions import Condition as SizeCondition
 from minitorch2.graph.symbols.conditions import map_condition

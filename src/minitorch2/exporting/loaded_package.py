@@ -16,12 +16,12 @@ from typing import Any, Final
 import numpy as np
 import torch
 
-from minitorch2.export import as_json
-from minitorch2.export.container import Container, read_tensors, refused
-from minitorch2.export.machines import levels_here
-from minitorch2.export.object_code import Image
-from minitorch2.export.running import Runner
-from minitorch2.export.signature import Signature
+from minitorch2.exporting import as_json
+from minitorch2.exporting.container import Container, read_tensors, refused
+from minitorch2.exporting.machines import levels_here
+from minitorch2.exporting.object_code import Image
+from minitorch2.exporting.running import Runner
+from minitorch2.exporting.signature import Signature
 from minitorch2.native.cpython.builtin_functions import address, bind, new_method
 from minitorch2.native.cpython.errors import UnsupportedPythonError
 from minitorch2.native.kernels import openmp

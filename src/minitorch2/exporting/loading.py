@@ -6,11 +6,11 @@ import os
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from minitorch2.export.container import read_container, refused
+from minitorch2.exporting.container import read_container, refused
 
 if TYPE_CHECKING:
-    from minitorch2.export.loaded_package import LoadedPackage
-    from minitorch2.export.program import ExportedProgram
+    from minitorch2.exporting.loaded_package import LoadedPackage
+    from minitorch2.exporting.program import ExportedProgram
 
 
 def load(path: str | os.PathLike[str]) -> ExportedProgram | LoadedPackage:
@@ -28,7 +28,7 @@ def load(path: str | os.PathLike[str]) -> ExportedProgram | LoadedPackage:
     kind = content.manifest.get("kind")
     # Deferred: a package must not import what a program needs, which is the graph floor and SymPy.
     if kind == "package":
-        return import_module("minitorch2.export.loaded_package").package_of(content, path)  # type: ignore[no-any-return]
+        return import_module("minitorch2.exporting.loaded_package").package_of(content, path)  # type: ignore[no-any-return]
     if kind == "program":
-        return import_module("minitorch2.export.program_file").program_of(content, path)  # type: ignore[no-any-return]
+        return import_module("minitorch2.exporting.program_file").program_of(content, path)  # type: ignore[no-any-return]
     raise refused(f"{path} holds neither a program nor a package, but {kind!r}")

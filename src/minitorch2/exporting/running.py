@@ -7,8 +7,8 @@ from typing import Any
 
 import torch
 
-from minitorch2.export.checking import Checker
-from minitorch2.export.signature import Signature
+from minitorch2.exporting.checking import Checker
+from minitorch2.exporting.signature import Signature
 from minitorch2.native.torch_internals.pytree import tree_unflatten
 
 Graph = Callable[[list[Any]], Sequence[Any]]

@@ -127,7 +127,7 @@ def check_effects() -> None:
 
 @models(check_effects)
 def _check_effects(evaluator: Evaluator) -> None:
-    changed = filter(None, map(_changed, evaluator.capture.side_effects._effects.values()))
+    changed = filter(None, map(_changed, evaluator.capture.side_effects.effects.values()))
     names = ", ".join(dict.fromkeys(changed)).replace(_CALLED, "the module")
     if names:
         unsupported(

@@ -22,7 +22,7 @@ from typing import Any, Final
 import torch
 
 from minitorch2.errors import ExportError
-from minitorch2.export.signature import Condition, Input, Output, Signature, Symbol, TensorForm
+from minitorch2.exporting.signature import Condition, Input, Output, Signature, Symbol, TensorForm
 from minitorch2.native.torch_internals.pytree import TreeSpec, tree_flatten
 
 _OF_TORCH: Final = (torch.dtype, torch.layout, torch.memory_format)

@@ -7,8 +7,8 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from minitorch2.errors import ExportError
-from minitorch2.export import as_json
-from minitorch2.export.container import (
+from minitorch2.exporting import as_json
+from minitorch2.exporting.container import (
     Container,
     read_container,
     read_tensors,
@@ -16,14 +16,14 @@ from minitorch2.export.container import (
     write_container,
     write_tensors,
 )
-from minitorch2.export.program import ExportedProgram
+from minitorch2.exporting.program import ExportedProgram
 from minitorch2.graph.graph import Graph
 from minitorch2.graph.graph_module import GraphModule
 from minitorch2.graph.names import qualified_name
 from minitorch2.graph.node import Node
 
 if TYPE_CHECKING:
-    from minitorch2.export.signature import Signature
+    from minitorch2.exporting.signature import Signature
 
 
 def save_program(program: ExportedProgram, path: str | os.PathLike[str]) -> None:

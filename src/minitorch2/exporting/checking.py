@@ -13,7 +13,7 @@ from typing import Any, Final
 import torch
 
 from minitorch2.errors import ExportError
-from minitorch2.export.signature import Input, Signature, TensorForm
+from minitorch2.exporting.signature import Input, Signature, TensorForm
 from minitorch2.native.torch_internals.pytree import TreeSpec, tree_flatten, tree_unflatten
 
 _FUNCTIONS: Final = {"max": max, "min": min, "abs": abs, "int": int, "float": float}

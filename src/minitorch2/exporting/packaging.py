@@ -25,14 +25,14 @@ from minitorch2.codegen.extern import CHECK
 from minitorch2.codegen.numba.target import NUMBA
 from minitorch2.codegen.spelling import UnspellableError
 from minitorch2.errors import ExportError
-from minitorch2.export import as_json
-from minitorch2.export.capturing import Captured
-from minitorch2.export.container import Container, write_container, write_tensors
-from minitorch2.export.lowering import Lowered
-from minitorch2.export.machines import known_levels
-from minitorch2.export.object_code import link_objects
-from minitorch2.export.program import ExportedProgram
-from minitorch2.export.signature import Condition, Input, Output, Signature
+from minitorch2.exporting import as_json
+from minitorch2.exporting.capturing import Captured
+from minitorch2.exporting.container import Container, write_container, write_tensors
+from minitorch2.exporting.lowering import Lowered
+from minitorch2.exporting.machines import known_levels
+from minitorch2.exporting.object_code import link_objects
+from minitorch2.exporting.program import ExportedProgram
+from minitorch2.exporting.signature import Condition, Input, Output, Signature
 from minitorch2.graph.fake_tensor import FakeConverter
 from minitorch2.graph.graph_module import GraphModule
 from minitorch2.graph.passes.simplify_sizes import settle_sizes

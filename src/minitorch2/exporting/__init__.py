@@ -12,24 +12,4 @@ call to a graph lead `dimensions` (which sizes vary), `capturing`, `lowering`, `
 `explicit_sizes`. `checking` and `running` are calls of a program. Files are in `container`,
 `as_json`, `program_file` and `loading`. Packages with machine code are made by `packaging` and
 `object_code`, and loaded by `loaded_package`, which imports no compiler.
-
-``minitorch2.export(model, args)`` calls this module.
 """
-
-from __future__ import annotations
-
-import sys
-from importlib import import_module
-from types import ModuleType
-from typing import Any
-
-
-class _CallableModule(ModuleType):
-    """This module as the function that it is named after."""
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        # Deferred: a process that only loads a package needs no compiler.
-        return import_module("minitorch2.export.program").export(*args, **kwargs)
-
-
-sys.modules[__name__].__class__ = _CallableModule

@@ -15,12 +15,12 @@ from typing import Any
 import torch
 
 from minitorch2.errors import ExportError
-from minitorch2.export.capturing import Call, Captured, capture_call
-from minitorch2.export.dimensions import Relation, Shapes, mark_inputs
-from minitorch2.export.explicit_sizes import make_sizes_explicit
-from minitorch2.export.lowering import Lowered, Roles
-from minitorch2.export.running import Runner
-from minitorch2.export.signature import (
+from minitorch2.exporting.capturing import Call, Captured, capture_call
+from minitorch2.exporting.dimensions import Relation, Shapes, mark_inputs
+from minitorch2.exporting.explicit_sizes import make_sizes_explicit
+from minitorch2.exporting.lowering import Lowered, Roles
+from minitorch2.exporting.running import Runner
+from minitorch2.exporting.signature import (
     Condition,
     Input,
     InputKind,
@@ -87,7 +87,7 @@ class ExportedProgram:
             ExportError: it holds a function or a value that a file cannot hold.
         """
         # Deferred: only a program that is saved needs the file format.
-        from minitorch2.export.program_file import save_program
+        from minitorch2.exporting.program_file import save_program
 
         save_program(self, path)
 

@@ -19,7 +19,7 @@ import sympy
 import torch
 
 from minitorch2.errors import ExportError
-from minitorch2.export.input_sizes import InputSizes
+from minitorch2.exporting.input_sizes import InputSizes
 from minitorch2.graph.graph import Graph
 from minitorch2.graph.node import Argument, Node, map_nodes
 from minitorch2.graph.runtime_checks import is_check
