@@ -33,11 +33,11 @@ def functional_text() -> str:
     return traced.module.code
 
 
-class Written(DispatchMode):
+class Written(DispatchMode):  # type: ignore[no-untyped-call]
     """Note the operators that write to a tensor."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.seen: list[str] = []
 
     def __torch_dispatch__(
