@@ -181,10 +181,13 @@ class _ProgramTracer:
             if not tells_spent(error) or spent:
                 raise
             # The program wrote to what a gradient needs: eager raises if backward is called.
-            for node in reversed([n for n in self.tracer.graph.nodes if n not in known]):
-                self.tracer.graph.erase(node)
+            self._forget_all_but(known)
             spent = self._spent_heads()
             tangents, gradients = self._backward(spent, differentiate)
+        if all(gradient is None for gradient in gradients):
+            self._forget_all_but(known)
+            tangents, gradients = (), []
+        spent = {**self._leading_nowhere(tangents), **spent}
         if tangents:
             self._keep_written_inputs()
             keep_masks_as_bools(self.tracer.graph)
@@ -202,6 +205,10 @@ class _ProgramTracer:
             symbols=self._symbols(),
         )
 
+    def _forget_all_but(self, known: Container[Node]) -> None:
+        for node in reversed([n for n in self.tracer.graph.nodes if n not in known]):
+            self.tracer.graph.erase(node)
+
     def _follow_sizes(self) -> None:
         """Record the running line of the user with each guard that comes up while tracing."""
         carried = (*self.values, *(n.meta.get("val") for n in self.module.graph.nodes))
@@ -213,10 +220,6 @@ class _ProgramTracer:
     def _state(self, autocast: bool = True) -> AbstractContextManager[None]:
         """Put PyTorch in the state in which the program, or its gradients, run."""
         return tracing_state(autocast, symbolic=self.env is not None)
-
-    def _new_symbols(self) -> AbstractContextManager[object]:
-        """Let a gradient reuse the forward pass's unbacked symbols, or make new ones."""
-        return nullcontext() if self.env is None else making_symbols(self.env)
 
     def _symbols(self) -> dict[sympy.Symbol, torch.SymInt]:
         """Return each size symbol of the inputs as the SymInt that carries it."""
@@ -425,9 +428,14 @@ class _ProgramTracer:
 
     def _differentiable(self, spent: Container[int]) -> tuple[bool, ...]:
         return tuple(
-            isinstance(head, torch.Tensor) and head.requires_grad and i not in spent
+            isinstance(head, torch.Tensor) and head.grad_fn is not None and i not in spent
             for i, head in enumerate(self.heads)
         )
+
+    def _leading_nowhere(self, tangents: Container[int]) -> dict[int, str]:
+        """Return the results that require grad, as views made under no_grad do, and have none."""
+        heads = [(i, head) for i, head in enumerate(self.heads) if isinstance(head, FakeTensor)]
+        return {i: "" for i, head in heads if head.requires_grad and i not in tangents}
 
     def _backward(
         self, spent: Container[int], differentiate: bool
@@ -443,7 +451,8 @@ class _ProgramTracer:
         wanted = self._leaves_with_gradient()
         with self._state(autocast=False), torch.autograd.set_multithreading_enabled(False):
             self.tracer.differentiates = True
-            with self.tracer, self._new_symbols():
+            symbols = nullcontext() if self.env is None else making_symbols(self.env)
+            with self.tracer, symbols:  # those of the forward pass, or new ones
                 # Fakes have no memory to free, and the history may be asked about again.
                 given = {"allow_unused": True, "retain_graph": True}
                 found = iter(torch.autograd.grad(heads, wanted, tangents, **given))

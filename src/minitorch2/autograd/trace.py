@@ -404,11 +404,9 @@ class Tracer(DispatchMode):
         new = unbacked_in(node.meta["val"]) - self.unbacked
         if not new:
             return
-        for made in bind_symbols(self.graph, node, new - self._of_inputs()):
+        given = unbacked_in([node.meta["val"] for node in self.graph.placeholders])
+        for made in bind_symbols(self.graph, node, new - given):
             self.unbacked |= unbacked_in(made.meta["val"])
-
-    def _of_inputs(self) -> set[sympy.Symbol]:
-        return {s for node in self.graph.placeholders for s in unbacked_in(node.meta["val"])}
 
     def _follow_autograd(self) -> None:
         """Set the user's line, in a derivative, to the line of the operator that it differentiates.

@@ -184,6 +184,14 @@ def tells_spent(error: RuntimeError) -> bool:
     return any(text in str(error) for text in _SPENT)
 
 
+def tells_view(error: BaseException | None) -> bool:
+    """Return whether an error says that PyTorch allows no write to a view, by how it was made.
+
+    A graph's result does not tell that it is one of several views, or was made under no_grad.
+    """
+    return "is being modified inplace" in str(error)
+
+
 def spent_heads(heads: Sequence[object], leaves: Iterable[torch.Tensor]) -> dict[int, str]:
     """Find the fake results of which a program has used up the history.
 

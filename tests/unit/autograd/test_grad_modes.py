@@ -152,3 +152,48 @@ def test_a_view_of_a_result_under_no_grad_has_no_history(view, backend):
             return len(roots), [result.requires_grad for result in results], x.grad.tolist()
 
     assert gradient(minitorch2.compile(program, backend=backend)) == gradient(program)
+
+
+def views_under_no_grad(x):
+    made = x * 2
+    with torch.no_grad():
+        of_input, of_made = x[0], made.view(-1)
+        inside = of_made * 3
+    return of_input * 2, of_made, inside, of_made.sin().sum() + of_input.sum()
+
+
+def functions_without_gradients(x):
+    class Opaque(torch.autograd.Function):
+        """Its backward gives no gradient."""
+
+        @staticmethod
+        def forward(ctx, x):
+            return x.sin()
+
+        @staticmethod
+        def backward(ctx, gradient):
+            return None
+
+    return (Opaque.apply(x) * 2,)
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "numba"])
+@pytest.mark.parametrize("program", [views_under_no_grad, functions_without_gradients])
+@pytest.mark.parametrize("beside", [False, True])
+def test_results_that_require_grad_and_lead_nowhere(program, beside, backend):
+    """Regression: what is computed of a view made under no_grad required no gradient."""
+
+    def run(function):
+        x = torch.rand(2, 3, generator=torch.Generator().manual_seed(0), requires_grad=True)
+        results = function(x)
+        for result in results:
+            if result.requires_grad:
+                result.sum().backward(retain_graph=True)
+        return [*results, *(r.requires_grad for r in results), x.grad]
+
+    def both(x):
+        return (*program(x), x.cos()) if beside else program(x)
+
+    torch.testing.assert_close(
+        run(minitorch2.compile(both, backend=backend, fullgraph=True)), run(both)
+    )

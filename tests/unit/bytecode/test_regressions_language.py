@@ -1,9 +1,12 @@
 """Bugs that were found in the capture of Python, each with a test of its own."""
 
+import collections
+import copy
 import enum
 import functools
 import gc
 import math
+import operator
 import sys
 import weakref
 
@@ -18,6 +21,7 @@ from minitorch2.foundation.generated_code import DISPATCHER
 from minitorch2.graph.graph import Graph
 from minitorch2.graph.graph_module import GraphModule
 from minitorch2.graph.verify import verify
+from minitorch2.testing import assert_matches_eager
 from tests.unit.bytecode.capturing import check
 
 X = torch.tensor([1.0, -2.0, 3.0])
@@ -322,3 +326,74 @@ def test_the_first_import_of_a_module_inside_a_package(tmp_path, monkeypatch):
     finally:
         for name in [name for name in sys.modules if name.startswith("package_of_this_test")]:
             del sys.modules[name]
+
+
+# Sequences and other operands --------------------------------------------------------------------
+
+
+class Reflected:
+    """An operand with operators for the right side."""
+
+    def __rmul__(self, other):
+        return "times"
+
+    def __radd__(self, other):
+        return "plus"
+
+
+class Times:
+    """A number of repetitions whose own operator declines."""
+
+    def __rmul__(self, other):
+        return NotImplemented
+
+    def __index__(self):
+        return 2
+
+
+def in_place(function, left, right):
+    result = function(left, right)
+    return result, result is left
+
+
+@pytest.mark.parametrize("sequence", [[1], (1,), collections.deque([1])], ids=str)
+def test_operators_of_numbers_come_before_those_of_sequences(sequence):
+    """CPython asks a list's ``*`` last, since lists have no operators of numbers."""
+
+    def f(x):
+        first, second = copy.copy(sequence), copy.copy(sequence)
+        joined, repeated = first + Reflected(), second * Reflected()
+        values = [in_place(operator.imul, first, other) for other in (Reflected(), Times())]
+        return x + 1, joined, repeated, values, sequence * Times(), first
+
+    check(f, X, graphs=1, breaks=0)
+
+
+def test_concatenation_asks_the_first_sequence():
+    def f(x):
+        return x + 1, operator.concat((1, 2), x.shape), (1, 2).__add__(x.shape)
+
+    check(f, X, graphs=1, breaks=0)
+
+
+def test_sizes_are_no_ranges():
+    """PyTorch's functions take lists and tuples of sizes."""
+
+    def f(x):
+        try:
+            return torch.ones(range(3))
+        except TypeError as error:
+            return x + 1, str(error), x[range(1)], torch.tensor(range(3))
+
+    assert_matches_eager(f, X, compile=lambda f: minitorch2.compile(f, backend="eager"))
+
+
+def test_builtin_classes_have_no_annotations():
+    class Own:
+        """Has none of its own."""
+
+    def f(x):
+        classes = (int, list, dict, object, Exception, collections.Counter, Own)
+        return x + 1, [hasattr(cls, "__annotations__") for cls in classes]
+
+    check(f, X, graphs=1, breaks=0)

@@ -41,12 +41,9 @@ def _meta_layer(x: Tensor, *arguments: Any) -> Layer:
     size, is_training = 0, arguments[-1]
     if is_training:
         tensors = tuple((*map(int, each.shape),) for each in (x, *arguments[:6]))
-        size = _workspace_size(tensors, tuple(map(_hashable, arguments[6:])))
+        options = tuple(tuple(o) if isinstance(o, list) else o for o in arguments[6:])  # to cache
+        size = _workspace_size(tensors, options)
     return (*results, x.new_empty(size, dtype=torch.uint8))
-
-
-def _hashable(argument: Any) -> Any:
-    return tuple(argument) if isinstance(argument, list) else argument
 
 
 @cache

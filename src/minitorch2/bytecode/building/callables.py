@@ -131,11 +131,6 @@ def _tensor_method(capture: Capture, value: Any, source: Source) -> VariableTrac
     return method
 
 
-def _runs_at_breaks(module: str) -> bool:
-    """Return whether a module's stand-ins replace PyTorch's or NumPy's functions at breaks, too."""
-    return module.rpartition(".")[2] not in _OF_PYTHON and module.startswith("minitorch2.")
-
-
 _OF_PYTHON: Final = frozenset(
     ["asynchronous", "caches", "classes", "iterators", "locks", "texts", "values", "warning"]
 )
@@ -145,7 +140,8 @@ _OF_PYTHON: Final = frozenset(
 def _polyfill(capture: Capture, value: Any) -> VariableTracker:
     body = POLYFILLS[value]
     if isinstance(body, types.FunctionType):
-        runs_itself = _runs_at_breaks(body.__module__)
+        module = body.__module__  # some replace PyTorch's or NumPy's functions at breaks, too
+        runs_itself = module.startswith("minitorch2.") and module.split(".")[-1] not in _OF_PYTHON
         return PolyfillVariable(body, body if runs_itself else value)
     assert isinstance(body, type)
     return PolyfillClassVariable(body, value)

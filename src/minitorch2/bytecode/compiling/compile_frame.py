@@ -69,6 +69,7 @@ from minitorch2.bytecode.trackers.torch_values.selection import (
 )
 from minitorch2.errors import GraphBreakError, UnsupportedError
 from minitorch2.graph.graph_module import GraphModule
+from minitorch2.graph.history import tells_view
 from minitorch2.graph.node import Node, SourceLine
 from minitorch2.graph.passes import simplify_sizes
 from minitorch2.graph.raising import is_marked, may_raise
@@ -256,7 +257,7 @@ def _capture_frame(frame: Frame, compiler: FrameCompiler) -> Attempt:
             raise UserProgramError(reason)
         raise graph_break_error(reason, asked)
     is_inlined = attempt.capture.evaluator is not attempt.evaluator
-    if reason.code == "skip-frame" and not is_inlined:
+    if (reason.code == "skip-frame" and not is_inlined) or tells_view(reason.__cause__):
         raise reason
     if left is not None:
         name = left.function_name

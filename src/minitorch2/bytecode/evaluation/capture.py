@@ -58,6 +58,7 @@ from minitorch2.bytecode.trackers.base import Arguments, Keywords, VariableTrack
 from minitorch2.bytecode.trackers.captured_overrides import Overrides
 from minitorch2.bytecode.trackers.frame import Frame
 from minitorch2.bytecode.trackers.interfaces import Evaluator, GraphInput
+from minitorch2.bytecode.trackers.observed import raise_as_observed
 from minitorch2.bytecode.trackers.opaque import OpaqueVariable
 from minitorch2.bytecode.trackers.python_values.cell import CellVariable
 from minitorch2.bytecode.trackers.python_values.constant import ConstantVariable
@@ -85,7 +86,7 @@ from minitorch2.errors import UnsupportedError
 from minitorch2.foundation.generated_code import DISPATCHER
 from minitorch2.graph.fake_tensor import DataDependentError, FakeConverter, FakeTensor, storage_key
 from minitorch2.graph.graph import Graph
-from minitorch2.graph.history import with_history
+from minitorch2.graph.history import tells_view, with_history
 from minitorch2.graph.node import Node, SourceLine, map_nodes, nodes_in
 from minitorch2.graph.runtime_checks import add_check
 from minitorch2.graph.scope import Scope
@@ -347,7 +348,8 @@ class FrameCapture:
         with self.root.inserting_before(self._successor(source)):
             node = self.root.placeholder(_input_name(source))
         node.meta["val"] = fake = self.fake_of(value, layout) if fake is None else fake
-        node.meta["buffer"] = _is_buffer(source)
+        steps = source.path()
+        node.meta["buffer"] = any(getattr(step, "name", None) == "_buffers" for step in steps)
         tracker = make(node, fake)
         entry = GraphInput(node, value, source, tracker)
         self.inputs.append(entry)
@@ -425,6 +427,8 @@ class FrameCapture:
             is_new = self.frame.writes_history is None and "leaf Variable" in str(error)
             if is_new and self._has_made_input(call):
                 raise HistoryWrittenError(True) from error
+            if tells_view(error):
+                raise_as_observed(error)
             cause = f"{describe_target(op, target)} failed: {type(error).__name__}: {error}"
             raise UnsupportedError(cause, code="operator-error") from error
         if call.writes_tensors:
@@ -559,11 +563,6 @@ class FrameCapture:
         result = from_graph(self, node, value)
         result.guards |= guards
         return result
-
-
-def _is_buffer(source: Source) -> bool:
-    """Return whether the tensor is a module's buffer."""
-    return any(isinstance(s, AttributeSource) and s.name == "_buffers" for s in source.path())
 
 
 def _input_name(source: Source) -> str:

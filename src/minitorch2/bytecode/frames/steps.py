@@ -148,11 +148,7 @@ def step_of(made: Any) -> Any:
     """Return the step that goes on with a generator or coroutine that Python runs."""
     if isinstance(made, AsyncGeneratorType):
         return _next_of(made.__anext__(), made)
-    return Delegated(made, _itself)
-
-
-def _itself(value: Any) -> Any:
-    return value
+    return Delegated(made, lambda value: value)
 
 
 def _next_of(awaitable: Any, made: AsyncGeneratorType[Any, Any]) -> Delegated:

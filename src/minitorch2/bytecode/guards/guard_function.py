@@ -104,7 +104,7 @@ class CompiledGuards:
         It never holds once an object has died that it would load from its address.
         """
         if any(held.is_weak and held.get() is None for held in self.references.values()):
-            return _never_holds
+            return lambda *values: False
         return self.program.bind(self._function) or self.check
 
     def measure(self, check: GuardFunction, values: Sequence[object]) -> bool:
@@ -150,11 +150,6 @@ class CompiledGuards:
         bound = replace(self, _make=make, _function=function)
         bound.__dict__["program"] = self.program  # it is the same for all functions of one code
         return bound
-
-
-def _never_holds(*values: object) -> bool:
-    """Refuse every call."""
-    return False
 
 
 def compile_guards(

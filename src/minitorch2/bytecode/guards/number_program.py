@@ -10,7 +10,7 @@ point, or with greater numbers, is left to Python.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import reduce
+from functools import partial, reduce
 from typing import Any, Final
 
 import sympy
@@ -126,12 +126,9 @@ class NumberWriter:
         if isinstance(expr, ModularIndexing):
             return self._number(Op.MOD, self._number(Op.DIV, *parts[:2]), parts[2])
         if isinstance(expr, sympy.Min):  # min(a, b) is -max(-a, -b)
-            return self._negated(reduce(self._greater, map(self._negated, parts)))
+            return self._negated(reduce(partial(self._number, Op.MAX), map(self._negated, parts)))
         op = {sympy.Add: Op.ADD, sympy.Max: Op.MAX}.get(type(expr), Op.MUL)
         return reduce(lambda a, b: self._number(op, a, b), parts)
-
-    def _greater(self, a: int, b: int) -> int:
-        return self._number(Op.MAX, a, b)
 
     def _negated(self, a: int) -> int:
         return self._number(Op.MUL, a, self._constant(-1))

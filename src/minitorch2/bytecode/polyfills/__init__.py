@@ -72,6 +72,7 @@ POLYFILLS: Final[dict[Any, Callable[..., Any]]] = {
     itertools.tee: iterators.tee,
     itertools.pairwise: iterators.pairwise,
     typing.cast: values.cast,
+    operator.concat: values.concat,
     functools.singledispatchmethod.__get__: values.dispatched_method,
     threading.Lock: locks.Lock,
     threading.RLock: locks.ReentrantLock,

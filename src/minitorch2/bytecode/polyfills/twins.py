@@ -16,7 +16,7 @@ from typing import Any
 ACCELERATED = {"heapq": "_heapq", "bisect": "_bisect", "operator": "_operator"}
 """Module to its accelerator."""
 
-MODELED = ["abs", "call", "concat", "countOf", "delitem", "iconcat", "indexOf", "length_hint"]
+MODELED = ["abs", "call", "countOf", "delitem", "iconcat", "indexOf", "length_hint"]
 """Functions of `operator` that have no rule of their own."""
 
 

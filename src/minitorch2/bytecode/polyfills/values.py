@@ -13,6 +13,14 @@ def cast(typ: Any, val: Any) -> Any:
     return val
 
 
+def concat(a: Any, b: Any, /) -> Any:
+    """``operator.concat``: the first sequence's own ``+``"""
+    if not hasattr(a, "__getitem__"):
+        raise TypeError(f"'{type(a).__name__}' object can't be concatenated")
+    whole = a.__add__(b)
+    return a + b if whole is NotImplemented else whole
+
+
 def count_elements(mapping: MutableMapping[Any, int], iterable: Iterable[Any]) -> None:
     """Count elements as `collections.Counter` does"""
     for element in iterable:

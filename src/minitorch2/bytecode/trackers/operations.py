@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import numbers
 import operator
-from collections.abc import Callable
-from typing import Any, Final, NoReturn
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import Any, Final, NoReturn, TypeAlias
 
 import torch
 from numpy import bool_
@@ -92,11 +93,9 @@ def binary(
             )
     if (number := compute(function, left, right)) is not None:
         return number
-    if inplace:
-        result = special(evaluator, left, f"__i{name}__", right)
-        if result is not None:
-            return result
-    result = _either(evaluator, left, right, f"__{name}__", f"__r{name}__")
+    attempts = [(left, right, f"__i{name}__")] if inplace else []
+    attempts += _attempts(left, right, f"__{name}__", f"__r{name}__")
+    result = _first_answer(evaluator, sorted(attempts, key=_is_of_sequence))
     if result is None:
         refuse_varying(left, right)
         refuse_operands(inplace_function if inplace else function, left, right)
@@ -150,7 +149,7 @@ def compare(
         return evaluator.capture.call_in_graph(evaluator, "call_function", function, [left, right])
     if (number := compute(function, left, right)) is not None:
         return number
-    result = _either(evaluator, left, right, name, reflected)
+    result = _first_answer(evaluator, _attempts(left, right, name, reflected))
     if result is not None:
         return result
     refuse_varying(left, right)
@@ -310,9 +309,13 @@ def is_scalar(value: VariableTracker) -> bool:
     return isinstance(value, ConstantVariable)
 
 
-def _either(
-    evaluator: Evaluator, left: VariableTracker, right: VariableTracker, name: str, reflected: str
-) -> VariableTracker | None:
+Attempt: TypeAlias = tuple[VariableTracker, VariableTracker, str]
+"""An operand, the other one, and the special method that is asked about them."""
+
+
+def _attempts(
+    left: VariableTracker, right: VariableTracker, name: str, reflected: str
+) -> list[Attempt]:
     """Ask the left operand, then the right one; a subclass on the right is asked first."""
     left_type, right_type = left.python_type(), right.python_type()
     attempts = [(left, right, name), (right, left, reflected)]
@@ -322,6 +325,10 @@ def _either(
         attempts.reverse()
     if right_type is left_type and not is_comparison:
         attempts.pop()
+    return attempts
+
+
+def _first_answer(evaluator: Evaluator, attempts: Iterable[Attempt]) -> VariableTracker | None:
     for owner, other, method in attempts:
         if is_foreign(owner, other):
             continue
@@ -329,6 +336,16 @@ def _either(
         if result is not None:
             return result
     return None
+
+
+def _is_of_sequence(attempt: Attempt) -> bool:
+    """Return whether the method joins or repeats a sequence: CPython asks numbers before."""
+    owner, _, method = attempt
+    joins = method.endswith(("add__", "mul__"))
+    return joins and class_lookup(owner.python_type(), method)[0] in _SEQUENCES
+
+
+_SEQUENCES: Final = (list, tuple, str, bytes, bytearray, deque)
 
 
 def is_foreign(tensor: VariableTracker, other: VariableTracker) -> bool:

@@ -19,6 +19,7 @@ import torch
 
 from minitorch2.bytecode.frames.lifetimes import SEES_DEATH
 from minitorch2.bytecode.guards.sources import AppliedSource, AttributeSource
+from minitorch2.bytecode.guards.values import is_permanent
 from minitorch2.bytecode.trackers import operations
 from minitorch2.bytecode.trackers.base import Arguments, Keywords, VariableTracker, unsupported
 from minitorch2.bytecode.trackers.descriptors import (
@@ -137,7 +138,7 @@ class ClassVariable(ConstantObjectVariable):
             source = self.source or evaluator.capture.reference(self.value)
             return evaluator.capture.wrap(self.value.__dict__, AttributeSource(source, name))
         if name == "__annotations__":
-            return literal({})
+            return self._ask_getattr(evaluator, name) if is_permanent(self.value) else literal({})
         if name == "__members__" and issubclass(self.value, enum.Enum):
             return literal(dict(self.value.__members__))
         found_in, raw = class_lookup(type(self.value), name)

@@ -377,18 +377,15 @@ def _over_lists(function: Any) -> None:
         evaluator: Evaluator, *args: VariableTracker, **kwargs: VariableTracker
     ) -> VariableTracker:
         values = [
-            a if a.is_constant() and not _is_iterable(a) else _elements(evaluator, a) for a in args
-        ]
+            a if a.is_constant() and not hasattr(a.python_type(), "__iter__")
+            else _elements(evaluator, a) for a in args
+        ]  # fmt: skip
         real = [v.as_constant() if isinstance(v, VariableTracker) else v for v in values]
         options = {name: value.as_constant() for name, value in kwargs.items()}
         rows = [TupleVariable(row) for row in function(*real, **options)]
         return ListVariable(rows).py___iter__(evaluator)
 
     constructs(function)(rule)
-
-
-def _is_iterable(value: VariableTracker) -> bool:
-    return hasattr(value.python_type(), "__iter__")
 
 
 for _function in (

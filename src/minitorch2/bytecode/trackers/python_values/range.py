@@ -37,7 +37,7 @@ class RangeVariable(SequenceVariable):
         return self.range
 
     def as_argument(self) -> Argument:
-        return list(self.range)
+        return self.range  # no list: PyTorch takes no range for a size
 
     def hash_key(self) -> Hashable:
         return ("constant", self.range)

@@ -489,11 +489,7 @@ def literal_elements(
     return lambda values: make([literal(value) for value in values])
 
 
-def _wrap_slice(value: slice) -> VariableTracker:
-    return SliceVariable([literal(value.start), literal(value.stop), literal(value.step)])
-
-
 register_literal(tuple, literal_elements(TupleVariable))
 register_literal(list, literal_elements(ListVariable))
 register_literal(torch.Size, literal_elements(SizeVariable))
-register_literal(slice, _wrap_slice)
+register_literal(slice, lambda s: SliceVariable([*map(literal, (s.start, s.stop, s.step))]))

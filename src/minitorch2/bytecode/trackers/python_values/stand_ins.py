@@ -63,10 +63,6 @@ def _object(references: References, tracker: ObjectVariable) -> object:
     return new(tracker.cls)
 
 
-def _sequence(references: References, tracker: SequenceVariable) -> object:
-    return tracker.CLS(stand_in(references, element) for element in tracker.realized())
-
-
 def _dict(references: References, tracker: DictVariable) -> object:
     pairs = tracker.pairs()
     return {stand_in(references, key): stand_in(references, value) for key, value in pairs}
@@ -75,7 +71,7 @@ def _dict(references: References, tracker: DictVariable) -> object:
 _MAKERS: Final[dict[type[VariableTracker], Callable[[References, Any], object]]] = {
     NestedFunctionVariable: _function,
     ObjectVariable: _object,
-    SequenceVariable: _sequence,
+    SequenceVariable: lambda known, t: t.CLS(stand_in(known, each) for each in t.realized()),
     DictVariable: _dict,
 }
 """The functions that make the stand-in of each kind of value."""

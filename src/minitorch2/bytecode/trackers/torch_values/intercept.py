@@ -59,17 +59,13 @@ def _overrides(cls: type, *call: Any) -> Any:
     return NotImplemented
 
 
-def _stand_in_class(base: type) -> type:
-    return type("StandIn", (base,), {"__torch_function__": classmethod(_overrides)})
-
-
 _TENSORS: Final[list[type]] = []
 _OBJECTS: Final[list[type]] = []
 
 
 def _class_number(classes: list[type], base: type, number: int) -> type:
     while len(classes) <= number:
-        classes.append(_stand_in_class(base))
+        classes.append(type("StandIn", (base,), {"__torch_function__": classmethod(_overrides)}))
     return classes[number]
 
 

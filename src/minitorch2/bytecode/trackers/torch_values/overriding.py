@@ -54,7 +54,8 @@ def overridden(
     has_mode = overrides.sees(target)
     if not has_mode and not has_overrides(evaluator, (*args, *kwargs.values())):
         return None
-    call = intercept(op, target, args, kwargs, has_override if overrides.of_classes else _never)
+    asked = has_override if overrides.of_classes else lambda tracker: False
+    call = intercept(op, target, args, kwargs, asked)
     if isinstance(call, types.FunctionType):
         body = UserFunctionVariable(call, source=evaluator.capture.reference(call))
         return body.call(evaluator, args, dict(kwargs))
@@ -77,10 +78,6 @@ def has_override(tracker: VariableTracker) -> bool:
         return overrides_functions(type(tracker.value))
     cls = getattr(tracker, "cls", None)
     return isinstance(cls, type) and overrides_functions(cls)
-
-
-def _never(tracker: VariableTracker) -> bool:
-    return False
 
 
 def _flat(values: Iterable[VariableTracker], depth: int = DEPTH) -> Iterator[VariableTracker]:

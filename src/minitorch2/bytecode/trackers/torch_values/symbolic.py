@@ -98,12 +98,11 @@ def _apply(function: Callable[..., Any], values: Sequence[Any]) -> Any:
     if name is None or not any(isinstance(value, float | torch.SymFloat) for value in values):
         return function(*values)
     node = next(value.node for value in values if isinstance(value, Symbolic))
-    left, right = (node.make(expr_of(value), _number_type(value)) for value in values)
+    left, right = (
+        node.make(expr_of(v), float if isinstance(v, float | torch.SymFloat) else int)
+        for v in values
+    )
     return node.shape_env.number_of(getattr(left, name)(right).expr)
-
-
-def _number_type(value: object) -> type:
-    return float if isinstance(value, float | torch.SymFloat) else int
 
 
 def _of_float(

@@ -181,7 +181,7 @@ class TorchVariable(KnownObjectVariable):
 
     def call(self, evaluator: Evaluator, args: Arguments, kwargs: Keywords) -> VariableTracker:
         value = self.value
-        if _is_overridable(value):
+        if isinstance(value, _OPERATOR_TYPES) or value in OPERATORS:  # may be overridden
             answer = overridden(evaluator, "call_function", value, args, kwargs)
             if answer is not None:
                 return answer
@@ -201,11 +201,6 @@ class TorchVariable(KnownObjectVariable):
         result = evaluator.capture.call_in_graph(evaluator, "call_function", value, args, kwargs)
         result.guards |= self.guards
         return result
-
-
-def _is_overridable(function: Any) -> bool:
-    """Return whether classes and modes may override a function."""
-    return isinstance(function, _OPERATOR_TYPES) or function in OPERATORS
 
 
 def _makes_leaf(function: Any, kwargs: Keywords) -> bool:
