@@ -32,6 +32,7 @@ from benchmarks import (
 )
 from benchmarks.breadth import report as breadth
 from benchmarks.compilers import EAGER, OURS, PEER, Compiler, compilers
+from benchmarks.evaluate import run as evaluate
 from benchmarks.measure import Result, measure_all
 
 SUITES = {"kernels": kernels.cases, "models": models.cases, "overhead": overhead.cases}
@@ -80,12 +81,17 @@ def duration(seconds: float) -> str:
 
 def main(arguments: Sequence[str]) -> int:
     """Run one suite; the status is 1 if any result was wrong."""
+    console = Console()
+    console.width = max(console.width, 110)
+    if arguments[:1] == ["evaluate"]:
+        return evaluate.run(arguments[1:], console)
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     others = [
         "breadth",
         "captures",
         "compile_time",
         "dynamic",
+        "evaluate",
         "halide",
         "lazy",
         "memory",
@@ -105,8 +111,6 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--resume", action="store_true", help="table1: only what is missing")
     parser.add_argument("--device", default="cpu", help="breadth, table4: where it runs")
     options = parser.parse_args(arguments)
-    console = Console()
-    console.width = max(console.width, 110)
     if options.suite == "table1":
         given = options.peer, options.only, options.backend
         return table1.run(*given, RESULTS, options.resume, console)

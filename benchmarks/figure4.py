@@ -8,7 +8,7 @@ from benchmarks.compilers import EAGER
 from benchmarks.measure import Result
 
 WIDTH, HEIGHT, MARGIN = 380, 300, 48
-COLORS = ("#d9480f", "#1864ab", "#2b8a3e")
+COLORS = ("#d9480f", "#1864ab", "#2b8a3e", "#862e9c", "#e67700", "#0b7285", "#c2255c", "#495057")
 TICKS = (0.25, 0.5, 1, 2, 4, 8, 16)
 
 

@@ -1,0 +1,92 @@
+"""The evaluation: rows are measured, kept, and make tables."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from rich.console import Console
+from torch import nn
+
+from benchmarks.cases import Case
+from benchmarks.compilers import OURS, PEER
+from benchmarks.evaluate import run, tables
+from benchmarks.evaluate.rows import Found, Question, Row, append, load, write_csv
+from benchmarks.evaluate.worker import in_dtype
+
+WORKS = Row(
+    Question("models", "net, inference", OURS),
+    Found(seconds=1.0, eager_seconds=3.0, cold_seconds=2.0, warm_seconds=1.0, repeats=9),
+)
+FAILS = Row(replace(WORKS.question, backend=PEER), Found(failure="no result in 1 s"))
+ASKED = ["--suite", "models", "--only", "perceptron, inference", "--backend", OURS]
+ASKED += ["--repeats", "3", "--seconds", "1"]
+
+
+def test_a_row_is_measured_once_and_kept(tmp_path: Path) -> None:
+    console = Console(width=200, record=True)
+    arguments = [*ASKED, "--output", str(tmp_path)]
+    assert run.run(arguments, console) == 0
+    (row,) = load(tmp_path / "rows.jsonl")
+    assert row.speedup > 0 and row.found.graphs == 1
+    assert row.found.cold_seconds > 0 and row.found.warm_seconds > 0
+    run.run(arguments, console)
+    assert "1 rows, 0 to be measured" in console.export_text()
+    assert len((tmp_path / "rows.csv").read_text().splitlines()) == 2
+    assert (tmp_path / "figure4.svg").read_text().startswith("<svg")
+
+
+def test_a_row_that_takes_too_long_counts_as_no_speedup(tmp_path: Path) -> None:
+    arguments = [*ASKED, "--output", str(tmp_path), "--limit", "0.01"]
+    assert run.run(arguments, Console(quiet=True)) == 0
+    (row,) = load(tmp_path / "rows.jsonl")
+    assert row.speedup == 0 and row.found.failure == "no result in 0 s"
+
+
+def test_an_unfinished_line_is_measured_again(tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl"
+    append(path, WORKS)
+    path.write_text(path.read_text() + '{"question": {"sui')
+    append(path, FAILS)
+    assert load(path) == [WORKS, FAILS]
+
+
+def test_shards_share_the_cases() -> None:
+    def asked(shard: str) -> list[Question]:
+        flags = ["--suite", "models", "--backend", OURS, "--output", "x", "--shard", shard]
+        return list(run.questions(run.parser().parse_args(flags)))
+
+    assert {*asked("0/2"), *asked("1/2")} == {*asked("0/1")}
+    assert not {*asked("0/2")} & {*asked("1/2")}
+
+
+def test_a_failure_is_a_speedup_of_zero(tmp_path: Path) -> None:
+    write_csv(tmp_path / "rows.csv", [WORKS, FAILS])
+    _, works, fails = (tmp_path / "rows.csv").read_text().splitlines()
+    assert works.split(",")[10] == "3.0" and fails.split(",")[10] == "0.0"
+
+
+def test_tables_count_what_works_and_name_what_does_not() -> None:
+    console = Console(width=200, record=True)
+    console.print(*tables.shown([WORKS, FAILS]))
+    text = console.export_text()
+    assert "1/1 3.00x" in text and "0/1" in text
+    assert "2.00 / 1.00" in text and "no result in 1 s" in text
+
+
+def test_the_figure_shows_a_failure_at_the_end_of_its_axis() -> None:
+    assert PEER in tables.figure4([WORKS, FAILS])["figure4.svg"]
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_parameters_and_inputs_have_the_dtype(dtype: str) -> None:
+    case = Case("net", lambda: nn.Linear(2, 2), lambda: (torch.randn(3, 2),))
+    changed = in_dtype(case, dtype, "cpu")
+    (x,) = changed.inputs()
+    assert x.dtype == changed.make()(x).dtype == getattr(torch, dtype)
+
+
+def test_amp_computes_products_in_16_bits() -> None:
+    case = Case("net", lambda: nn.Linear(2, 2), lambda: (torch.randn(3, 2),))
+    changed = in_dtype(case, "amp", "cpu")
+    assert changed.make()(*changed.inputs()).dtype == torch.bfloat16
