@@ -18,6 +18,11 @@ def test_the_solution_passes_and_the_stub_does_not(asked: Exercise):
     assert not begun.passed and begun.message
 
 
+def test_every_chapter_has_exercises():
+    missing = [chapter.page for chapter in chapters() if chapter.page not in EXERCISES]
+    assert not missing, f"{missing}: add a file to src/minitorch2/course/exercises"
+
+
 @pytest.mark.parametrize("page", EXERCISES)
 def test_a_chapter_has_four_to_six_on_three_levels(page):
     assert 4 <= len(EXERCISES[page]) <= 6
@@ -30,9 +35,9 @@ def test_a_chapter_has_four_to_six_on_three_levels(page):
 
 def test_an_answer_that_raises_says_where():
     asked = ALL[0]
-    outcome = check_answer(asked, "calls = 1 / 0", "<raising>")
-    assert not outcome.passed and "calls = 1 / 0" in outcome.message
-    assert "does not set calls" in check_answer(asked, "call = 1").message
+    outcome = check_answer(asked, "depth = 1 / 0", "<raising>")
+    assert not outcome.passed and "depth = 1 / 0" in outcome.message
+    assert "does not set operations" in check_answer(asked, "depth = 1").message
 
 
 def test_the_command_starts_checks_hints_and_solves(tmp_path, monkeypatch, capsys):
