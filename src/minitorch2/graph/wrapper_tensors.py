@@ -45,11 +45,11 @@ def layout_of(tensor: torch.Tensor) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
         return tuple(tensor.size()), tuple(tensor.stride())
 
 
-def taken_apart(tensor: Any) -> tuple[dict[str, torch.Tensor], Any]:
-    """Return the inner tensors by name, and the context of ``__tensor_flatten__``."""
+def taken_apart(tensor: Any) -> tuple[dict[str, Any], Any]:
+    """Return the inner tensors by name (None: not made yet), and the context of flattening."""
     with DisableTorchFunctionSubclass():
         names, context = tensor.__tensor_flatten__()
-        return {name: getattr(tensor, name) for name in names}, context
+        return {name: getattr(tensor, name, None) for name in names}, context
 
 
 @dataclass(frozen=True, eq=False)

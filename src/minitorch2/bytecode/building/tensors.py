@@ -52,7 +52,8 @@ TENSOR_TYPES: Final = (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
 
 def wrap_tensor(capture: Capture, value: torch.Tensor, source: Source) -> VariableTracker:
     """Make a tensor an input of the graph; one that is not modelled can only be passed on."""
-    if is_wrapper(value) and value.layout in (torch.strided, torch.jagged):
+    whole = is_wrapper(value) and all(map(torch.is_tensor, taken_apart(value)[0].values()))
+    if whole and value.layout in (torch.strided, torch.jagged):
         return wrap_wrapper(capture, value, source)
     if is_subclass(value):
         return wrap_subclass(capture, value, source)
@@ -152,12 +153,11 @@ def wrap_varying_number(capture: Capture, value: object, source: Source) -> Vari
     return SymbolicNumberVariable(number, source=source, guards=guards)
 
 
-def from_graph(capture: Capture, node: Node, value: object) -> VariableTracker:
+def from_graph(capture: Capture, node: Node, value: Any) -> VariableTracker:
     """Return the tracker of a node's value: tensors, containers of tensors, or known metadata."""
     capture.bind_symbols(node)
     if is_wrapper(value):
-        made: Any = value
-        return TensorSubclassVariable(node, made, type(made), capture=capture)
+        return TensorSubclassVariable(node, value, type(value), capture=capture)
     if isinstance(value, torch.Tensor):
         return TensorVariable(node, value)  # type: ignore[arg-type]
     if isinstance(value, tuple | list) and not isinstance(value, torch.Size):

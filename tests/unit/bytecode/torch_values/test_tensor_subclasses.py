@@ -392,3 +392,55 @@ def test_gradients_with_grad_mode_switched_on_inside():
         return shown(result), gradients(result, [x])
 
     assert run(minitorch2.compile(program, fullgraph=True, backend="eager")) == run(program)
+
+
+class Placed(torch.Tensor):
+    """A tensor made of another one and of a part that is no tensor, as distributed ones are."""
+
+    @staticmethod
+    def __new__(cls, inner, mesh):
+        made = torch.Tensor._make_wrapper_subclass(cls, inner.shape, dtype=inner.dtype)
+        made.inner, made.mesh = inner, mesh
+        return made
+
+    def __tensor_flatten__(self):
+        return ["inner", "mesh"], None
+
+    @staticmethod
+    def __tensor_unflatten__(parts, context, size, stride):
+        return Placed(parts["inner"], parts["mesh"])
+
+    @classmethod
+    def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+        mesh = next(a.mesh for a in args if isinstance(a, Placed))
+        plain = [a.inner if isinstance(a, Placed) else a for a in args]
+        return Placed(func(*plain, **(kwargs or {})), mesh)
+
+
+def test_a_tensor_with_a_part_that_is_no_tensor_runs_in_python():
+    """Regression: the part was taken for a tensor (`DTensor` has its mesh as a part)."""
+    x = Placed(torch.ones(3), "mesh")
+    with stages.collect() as log:
+        result = minitorch2.compile(lambda x: x + 1, backend="eager")(x)
+    assert torch.equal(result.inner, torch.full((3,), 2.0)) and result.mesh == "mesh"
+    assert "the tensor subclass Placed" in log.texts("graph_break")[0]
+
+
+def test_an_object_is_not_hashed_to_find_out_what_it_is(monkeypatch):
+    """Regression: the hash of an object that is still being made raised (`DTensorSpec` has one)."""
+
+    class Spec:
+        def __init__(self, size):
+            self.size = size
+            self.hash = hash(("spec", size))
+
+        def __hash__(self):
+            return self.hash
+
+    def program(spec, x):
+        spec.__init__(4)
+        return x * spec.size
+
+    monkeypatch.setattr(Spec, "__module__", "torch.made")  # objects of PyTorch's classes are asked
+    fast = minitorch2.compile(program, backend="eager")
+    assert torch.equal(fast(Spec.__new__(Spec), torch.ones(2)), torch.full((2,), 4.0))

@@ -150,7 +150,7 @@ INLINED: Final = frozenset({F.triplet_margin_with_distance_loss})
 def is_torch_function(value: object) -> bool:
     """Return whether a callable is one of PyTorch's functions that this file knows."""
     try:
-        if value in INLINED:
+        if not callable(value) or value in INLINED:
             return False
         known = value in OPERATORS or value in QUERIES or value in ALWAYS or value in HANDLERS
     except TypeError:

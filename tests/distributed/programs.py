@@ -1,0 +1,246 @@
+"""Programs of several processes. Each trains twice from one state, eagerly and compiled.
+
+A program takes ``compile``; it returns losses, gradients and what its collectives have seen.
+"""
+
+import contextlib
+
+import torch
+import torch.distributed as dist
+import torch.nn.functional as F
+from torch import nn
+from torch.distributed.algorithms.ddp_comm_hooks import default_hooks, powerSGD_hook
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+from torch.distributed.tensor import Replicate, Shard, distribute_tensor
+from torch.distributed.tensor.parallel import (
+    ColwiseParallel,
+    RowwiseParallel,
+    SequenceParallel,
+    parallelize_module,
+)
+from torch.nn.parallel import DistributedDataParallel
+
+import minitorch2
+from minitorch2 import stages
+
+
+def compare(name, backend="aot_eager"):
+    """Run a program eagerly and compiled; return both results and the counts of compiling."""
+    program = globals()[name]
+    torch.manual_seed(0)
+    expected = program(lambda f: f)
+    torch.manual_seed(0)
+    with stages.collect() as log:
+        found = program(lambda f: minitorch2.compile(f, backend=backend))
+    return expected, found, dict(log.counts)
+
+
+def batch(step, rows=4):
+    """Return a batch that is this rank's own."""
+    generator = torch.Generator().manual_seed(100 * step + dist.get_rank())
+    return torch.randn(rows, 8, generator=generator)
+
+
+class Net(nn.Module):
+    """A small model with a parameter that nothing uses and one that some calls use."""
+
+    def __init__(self, extra=False):
+        super().__init__()
+        generator = torch.random.get_rng_state()
+        torch.manual_seed(7)
+        self.layers = nn.Sequential(
+            nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 16), nn.ReLU(), nn.Linear(16, 4)
+        )
+        self.extra = nn.Linear(4, 4) if extra else None
+        self.idle = nn.Linear(3, 3) if extra else None
+        torch.random.set_rng_state(generator)
+
+    def forward(self, x, more=False):
+        x = self.layers(x)
+        return self.extra(x) if more else x
+
+
+def gradients(model):
+    """Return all gradients, whole, by name."""
+    found = {}
+    for name, parameter in model.named_parameters():
+        gradient = parameter.grad
+        if hasattr(gradient, "full_tensor"):
+            gradient = gradient.full_tensor()
+        found[name.removeprefix("module.")] = None if gradient is None else gradient.clone()
+    return found
+
+
+def train(run, model, steps=3):
+    """Train; return the losses and the last gradients."""
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    losses = []
+    for step in range(steps):
+        optimizer.zero_grad()
+        loss = run(batch(step)).float().square().mean()
+        loss.backward()
+        losses.append(loss.item())
+        optimizer.step()
+    return losses, gradients(model)
+
+
+def around(compile, **options):
+    """compile(DDP(m)), with buckets of one layer each"""
+    model = DistributedDataParallel(Net(), bucket_cap_mb=0.001, **options)
+    return train(compile(model), model)
+
+
+def inside(compile):
+    """DDP(compile(m))"""
+    net = Net()
+    model = DistributedDataParallel(compile(net), bucket_cap_mb=0.001)
+    return train(model, net)
+
+
+def static_graph(compile):
+    """the first step tells what all later steps use"""
+    return around(compile, static_graph=True)
+
+
+def bucket_views(compile):
+    """gradients are views of the buckets"""
+    return around(compile, gradient_as_bucket_view=True)
+
+
+def no_sync(compile):
+    """gradients are summed on each rank for one step, and averaged at the next one"""
+    model = DistributedDataParallel(Net())
+    run = compile(model)
+    seen = []
+    for step in range(4):
+        with model.no_sync() if step % 2 == 0 else contextlib.nullcontext():
+            run(batch(step)).square().mean().backward()
+        seen.append(gradients(model))
+    return seen
+
+
+def join(compile):
+    """ranks with more batches than others: those that have ended shadow their collectives"""
+    model = DistributedDataParallel(Net())
+    run = compile(model)
+    losses = []
+    with model.join():
+        for step in range(2 + dist.get_rank()):
+            loss = run(batch(step)).square().mean()
+            loss.backward()
+            losses.append(loss.item())
+    return losses, gradients(model)
+
+
+def unused(compile):
+    """parameters that no rank uses, and some that only one rank uses"""
+    model = DistributedDataParallel(Net(extra=True), find_unused_parameters=True)
+    run, seen = compile(model), []
+    for step in range(3):
+        run(batch(step), dist.get_rank() == step % 2).square().mean().backward()
+        seen.append(gradients(model))
+    return seen
+
+
+def half_precision_hook(compile):
+    """gradients are sent as float16"""
+    model = DistributedDataParallel(Net())
+    model.register_comm_hook(None, default_hooks.fp16_compress_hook)
+    return train(compile(model), model)
+
+
+def power_sgd_hook(compile):
+    """gradients are sent as two factors of low rank, with the error kept
+
+    The factors begin as random numbers, drawn in the order in which gradients arrive. So one matrix
+    alone is large enough to be compressed.
+    """
+    model = DistributedDataParallel(Net())
+    state = powerSGD_hook.PowerSGDState(
+        None, matrix_approximation_rank=1, start_powerSGD_iter=2, min_compression_rate=6
+    )
+    model.register_comm_hook(state, powerSGD_hook.powerSGD_hook)
+    return train(compile(model), model, steps=4)
+
+
+def whole_step(compile):
+    """forward and backward in the compiled function: the buckets' hooks see each gradient"""
+    model = DistributedDataParallel(Net())
+
+    def step(x):
+        loss = model(x).square().mean()
+        loss.backward()
+        return loss
+
+    run, losses = compile(step), []
+    for number in range(3):
+        model.zero_grad()
+        losses.append(run(batch(number)).item())
+    return losses, gradients(model)
+
+
+def sharded(compile, where="layers", **options):
+    """FSDP2: each layer is sharded, gathered before it runs and again before its backward"""
+    net = Net()
+    for layer in net.layers:
+        if isinstance(layer, nn.Linear):
+            fully_shard(layer, **options)
+    fully_shard(net, **options)
+    if where == "layers":
+        for layer in net.layers:
+            layer.forward = compile(layer.forward)
+    return train(compile(net) if where == "around" else net, net)
+
+
+def sharded_around(compile):
+    """the whole sharded model is compiled: its hooks break the graph at each layer"""
+    return sharded(compile, where="around")
+
+
+def sharded_mixed(compile):
+    """layers compute in bfloat16 and reduce in float32"""
+    policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
+    return sharded(compile, mp_policy=policy)
+
+
+def tensor_parallel(compile):
+    """a multilayer perceptron whose first weight is split by columns, the second by rows"""
+    mesh = init_device_mesh("cpu", (dist.get_world_size(),))
+    net = Net()
+    plan = {"0": ColwiseParallel(), "2": RowwiseParallel()}
+    layers = parallelize_module(nn.Sequential(*[*net.layers][:3]), mesh, plan)
+    run, losses = compile(layers), []
+    for step in range(2):
+        x = torch.randn(4, 8, generator=torch.Generator().manual_seed(step))  # all ranks' own
+        loss = run(x).square().mean()
+        loss.backward()
+        losses.append(loss.item())
+    return losses, gradients(layers)
+
+
+def sequence_parallel(compile):
+    """a normalization of rows that are split among ranks"""
+    mesh = init_device_mesh("cpu", (dist.get_world_size(),))
+    norm = parallelize_module(nn.Sequential(nn.LayerNorm(8)), mesh, {"0": SequenceParallel()})
+    x = torch.randn(2, 4, 8, generator=torch.Generator().manual_seed(0))
+    total = compile(norm)(x).full_tensor().square().sum()
+    total.backward()
+    return total.item(), gradients(norm)
+
+
+def distributed_tensors(compile):
+    """a product of distributed tensors whose result is gathered"""
+    mesh = init_device_mesh("cpu", (dist.get_world_size(),))
+    generator = torch.Generator().manual_seed(0)
+    x, weight = (torch.randn(8, 8, generator=generator) for _ in range(2))
+    x = distribute_tensor(x, mesh, [Shard(0)])
+    weight = distribute_tensor(weight, mesh, [Shard(0)]).requires_grad_()
+
+    def program(x, weight):
+        y = F.relu(x @ weight)
+        return y.redistribute(mesh, [Replicate()]).to_local().sum()
+
+    loss = compile(program)(x, weight)
+    loss.backward()
+    return loss.item(), weight.grad.full_tensor()
