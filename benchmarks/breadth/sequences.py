@@ -35,7 +35,7 @@ class CachedDecoder(nn.Module):
     def forward(self, token: Tensor, position: Tensor, cache: Tensor) -> Tensor:
         """Tokens (batch), a position (1), and keys and values (depth, 2, batch, heads, n, d)."""
         x = self.embedding(token)
-        is_seen = torch.arange(cache.shape[-2], device=x.device) <= position
+        is_seen = (torch.arange(cache.shape[-2], device=x.device) <= position)[None]
         for i, project in enumerate(self.project):
             q, k, v = project(self.norms[2 * i](x)).view(len(x), 3, self.heads, -1).unbind(1)
             cache = cache.index_copy(4, position, self._entry(cache, i, k, v))

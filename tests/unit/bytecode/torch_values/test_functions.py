@@ -192,3 +192,9 @@ def test_operators_of_two_numbers(numbers, dynamic):
 
     compiled = minitorch2.compile(function, fullgraph=True, dynamic=dynamic)
     assert_close(compiled(*numbers), function(*numbers))
+
+
+def test_a_module_that_normalizes_by_the_root_mean_square_is_one_graph():
+    """The elements of its shape, which nobody had read yet, once had no type and broke the graph."""
+    module, x = torch.nn.RMSNorm(4), torch.randn(3, 4)
+    assert_close(minitorch2.compile(module, fullgraph=True)(x), module(x))

@@ -151,7 +151,8 @@ def of_jagged(
 ) -> VariableTracker | None:
     """Record a function that jagged tensors override; None for all others."""
     function = _OF_JAGGED.get(target)
-    jagged = [t for t in _flat(args) if t.python_type() is NestedTensor] if function else []
+    read = [t for t in _flat(args) if not isinstance(t, LazyVariable)] if function else []
+    jagged = [t for t in read if t.python_type() is NestedTensor]
     if function is None or not jagged:
         return None
     if target is F.scaled_dot_product_attention and jagged[0].fake.device.type == "cpu":  # type: ignore[attr-defined]
