@@ -39,6 +39,7 @@ if TYPE_CHECKING:  # what `__getattr__` gives, for type checkers and editors
     )
     from minitorch2.api.disabled import disable as disable
     from minitorch2.api.reports import (
+        bisect as bisect,
         explain as explain,
         recompiles as recompiles,
         replay as replay,
@@ -95,7 +96,7 @@ _NAMES = {
         "set_default_backend",
     ),
     "api.disabled": ("disable",),
-    "api.reports": ("explain", "recompiles", "replay", "shapes"),
+    "api.reports": ("bisect", "explain", "recompiles", "replay", "shapes"),
     "api.stances": ("set_stance",),
     "backends": ("list_backends", "lookup_backend", "register_backend"),
     "bytecode.dispatch.background": ("finish_compiling",),

@@ -1,4 +1,4 @@
-"""The command line: `python -m minitorch2 {demo,doctor,explore,profile,trace,cache,why}`."""
+"""The command line: `python -m minitorch2 {bisect,cache,demo,doctor,explore,...}`."""
 
 import argparse
 import sys
@@ -41,6 +41,7 @@ COMMANDS: dict[str, tuple[str, Callable[[Sequence[str]], int]]] = {
     "doctor": ("versions, backends, and what is used where something is missing", doctor.main),
     "explore": ("every stage of what a script compiles, as a page", of_explorer("explore")),
     "profile": ("the time of a script: kernels, library calls, the rest", of_explorer("profile")),
+    "bisect": ("why a script's compiled code is wrong, in a small program", of_explorer("bisect")),
     "trace": ("a job that ran with MINITORCH2_TRACE=FOLDER, summed up", of_explorer("trace")),
     "why": ("what the code of an error or a graph break means, and what helps", why.main),
     "cache": ("compiled kernels on disk: info, clear, explain, save, load", cache_command.main),

@@ -190,6 +190,7 @@ class Config:
     cache_megabytes: Annotated[int, "the cache folder is kept below this size", Range(0)] = 1024
     cache_dir: Annotated[str, "folder of the cache, empty = the user's cache folder"] = ""
     # Checking
+    compare: Annotated[bool, "each call of a compiled graph is compared with eager PyTorch"] = False
     verify: Annotated[bool, "check the graph before and after each pass"] = False
     assert_layouts: Annotated[
         bool, "compiled graphs check the sizes and strides of their inputs at each call"

@@ -89,6 +89,7 @@ def options_of(
     disable: bool = False,
     recompile_limit: int | None = None,
     fail_on_recompile: bool = False,
+    compare: bool = False,
     wait: bool = True,
 ) -> tuple[dict[str, config.Value], GuardFilter | None]:
     """Return the options in force while compiling, and the filter of guards.
@@ -111,12 +112,14 @@ def options_of(
         "dynamic": current.dynamic,
         "disable": current.disable,
         "wait": current.wait,
+        "compare": current.compare,
         **MODES[known_mode(mode or "default")],
         **given,
     }
     keywords = {"dynamic": dynamic, "recompile_limit": recompile_limit}
     chosen |= {name: value for name, value in keywords.items() if value is not None}
     flags = {"fullgraph": fullgraph, "disable": disable, "fail_on_recompile": fail_on_recompile}
+    flags["compare"] = compare
     chosen |= {name: value for name, value in flags.items() if value is not False}
     chosen |= {} if wait is True else {"wait": wait}
     with config.patch(**chosen):  # checks them

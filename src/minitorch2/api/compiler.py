@@ -45,6 +45,7 @@ class Keywords(TypedDict, total=False):
     disable: bool
     recompile_limit: int | None
     fail_on_recompile: bool
+    compare: bool
     wait: bool
     isolate_recompiles: bool
     shapes_spec: ShapesSpec | None
@@ -70,6 +71,7 @@ def compile(
     disable: bool = False,
     recompile_limit: int | None = None,
     fail_on_recompile: bool = False,
+    compare: bool = False,
     wait: bool = True,
     isolate_recompiles: bool = False,
     shapes_spec: ShapesSpec | None = None,
@@ -100,6 +102,8 @@ def compile(
         recompile_limit: how many entries one function may have, see the option of this name.
         fail_on_recompile: a call that needs a second compilation is an error, which says what
             differs. (The stance of this name forbids the first one as well.)
+        compare: each call of a compiled graph is compared with eager PyTorch, its gradients
+            included, on copies of its inputs; a difference is an error.
         wait: False: a thread compiles beside the program; calls run in Python until what they need
             is ready, backward graph included. An error, such as a graph break with `fullgraph`, is
             raised at the next call. `finish_compiling` waits.
@@ -116,6 +120,7 @@ def compile(
             range, both a mode and options, or nothing that can be compiled.
         BackendError: an unknown backend.
         RecompileError: at a call, if it needs a second compilation and `fail_on_recompile`.
+        CheckError: at a call, if `compare` and a result, a written input or a gradient differs.
         GraphBreakError: at a call, if `fullgraph` and the function cannot be one graph, or has
             reached `recompile_limit`.
     """
@@ -127,6 +132,7 @@ def compile(
         disable=disable,
         recompile_limit=recompile_limit,
         fail_on_recompile=fail_on_recompile,
+        compare=compare,
         wait=wait,
     )
     if os.environ.get(config.TRACE_VARIABLE):
@@ -138,6 +144,11 @@ def compile(
         return (lambda given: given) if model is None else model
     with config.patch(**chosen):
         to_use = backend_of(backend)
+    if chosen["compare"]:
+        # Deferred: it reads all floors, and most programs are not compared.
+        from minitorch2.explorer.bisection.checked import compared
+
+        to_use = compared(to_use)
 
     def region() -> Region:
         return Region(

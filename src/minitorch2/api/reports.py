@@ -1,4 +1,4 @@
-"""Reports of what compiling did: `explain`, `recompiles`, `shapes`, `replay` of a saved call."""
+"""Reports on what compiling did: `explain`, `bisect`, `recompiles`, `shapes`, `replay`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from minitorch2 import stages
-from minitorch2.api.compile_options import options_of
+from minitorch2.api.compile_options import Options, options_of
 from minitorch2.api.compiler import BackendChoice, backend_of, compile_callable
 from minitorch2.bytecode.dispatch import Region, dispatcher_of
 from minitorch2.bytecode.dispatch.recompiles import Recompiles
@@ -21,6 +21,7 @@ from minitorch2.bytecode.observe.shapes import ShapesReport, shapes_report
 from minitorch2.errors import ConfigError
 
 if TYPE_CHECKING:
+    from minitorch2.explorer.bisection import Bisection
     from minitorch2.explorer.explored import ExploredCall
 
 
@@ -64,6 +65,33 @@ def replay(folder: str | Path, *, backend: BackendChoice = "eager") -> ExploredC
     """
     saved = load_call(folder)
     return explain(saved.function, backend=backend)(*saved.args, **saved.kwargs)
+
+
+def bisect(
+    function: Callable[..., Any],
+    *args: Any,
+    backend: BackendChoice = None,
+    options: Options | None = None,
+    path: str | Path | None = "minimal_program.py",
+    own_process: bool = False,
+) -> Bisection:
+    """Find out why a compiled function is not what eager PyTorch computes.
+
+    Each graph, with its gradients, is compared with eager PyTorch, in float64 as well. The first
+    that is wrong, raises or dies is cut down to a small program that fails in the same way.
+
+    Args:
+        function: what `compile` takes; it is called with `args`, several times.
+        options: those of `compile`.
+        path: the file for the small program; None writes none.
+        own_process: each trial has a process of its own, for programs that kill theirs.
+    """
+    # Deferred: it reads all floors, which other reports need not.
+    from minitorch2.explorer.bisection import search, trials
+
+    chosen, _ = options_of(None, options)
+    trial = trials.Trial(backend_of(backend), chosen, own_process=own_process)
+    return search.search_function(function, args, trial, Path(path) if path else None)
 
 
 def explain(

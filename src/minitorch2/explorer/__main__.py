@@ -1,11 +1,13 @@
-"""The commands `explore` and `profile`, which run a script, and `trace`, which reads a trace."""
+"""The commands `explore` and `profile`, which run a script, and `trace`, which reads a trace.
+
+`bisect` has a file of its own.
+"""
 
 from __future__ import annotations
 
 import argparse
 import json
 import os
-import runpy
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -17,9 +19,11 @@ import torch
 from minitorch2 import stages
 from minitorch2.bytecode.dispatch.background import finish_compiling
 from minitorch2.errors import ConfigError
+from minitorch2.explorer.bisection.__main__ import bisect
 from minitorch2.explorer.job import chrome_trace, read_job
 from minitorch2.explorer.page import page_of
 from minitorch2.explorer.recorder import Recorder
+from minitorch2.explorer.running import run_script, script_options
 from minitorch2.explorer.spending import spending_lines, spendings
 from minitorch2.explorer.store import Store
 from minitorch2.explorer.summary import summary_data, summary_lines
@@ -35,13 +39,11 @@ def explore(arguments: Sequence[str]) -> int:
     )
     parser.add_argument("-o", "--output", type=Path, default=Path("explorer.html"))
     parser.add_argument("--json", action="store_true", help="write the records instead of the page")
-    options = _of_script(parser, arguments)
-    if options is None:
-        return 2
+    options = script_options(parser, arguments)
     recorder = Recorder()
     try:
         with _everywhere(recorder):
-            status = _run(options.script, options.arguments)
+            status = run_script(options.script, options.arguments)
             finish_compiling()
             recorder.compile_backward()
     finally:
@@ -50,19 +52,6 @@ def explore(arguments: Sequence[str]) -> int:
         options.output.write_text(text, encoding="utf-8")
         print(f"{options.output}: {_counted(store)}")
     return status
-
-
-def _of_script(
-    parser: argparse.ArgumentParser, arguments: Sequence[str]
-) -> argparse.Namespace | None:
-    """Return the options of a command that runs a script; None, and a line, if there is none."""
-    parser.add_argument("script", type=Path)
-    parser.add_argument("arguments", nargs=argparse.REMAINDER, help="the script's own")
-    options = parser.parse_args(arguments)
-    if options.script.is_file():
-        return options
-    print(f"there is no script {options.script}", file=sys.stderr)
-    return None
 
 
 @contextmanager
@@ -74,19 +63,6 @@ def _everywhere(recorder: Recorder) -> Iterator[None]:
         stages.close_everywhere(recorder)
 
 
-def _run(script: Path, arguments: Sequence[str]) -> int:
-    """Run a script as Python would; return its exit status."""
-    argv, path = sys.argv, list(sys.path)
-    sys.argv, sys.path[0] = [str(script), *arguments], str(script.parent)
-    try:
-        runpy.run_path(str(script), run_name="__main__")
-    except SystemExit as end:
-        return end.code if isinstance(end.code, int) else int(end.code is not None)
-    finally:
-        sys.argv, sys.path[:] = argv, path
-    return 0
-
-
 def profile(arguments: Sequence[str]) -> int:
     """Run a script, and print where its time goes; return the script's exit status."""
     parser = argparse.ArgumentParser(
@@ -94,11 +70,9 @@ def profile(arguments: Sequence[str]) -> int:
     )
     parser.add_argument("-o", "--output", type=Path, help="a file for the Chrome trace")
     parser.add_argument("--json", action="store_true", help="print the table as JSON")
-    options = _of_script(parser, arguments)
-    if options is None:
-        return 2
+    options = script_options(parser, arguments)
     with torch.profiler.profile() as recorded:
-        status = _run(options.script, options.arguments)
+        status = run_script(options.script, options.arguments)
     spent = spendings(recorded.events())
     if options.output is not None:
         recorded.export_chrome_trace(str(options.output))
@@ -142,7 +116,7 @@ def trace(arguments: Sequence[str]) -> int:
     return 0
 
 
-COMMANDS = {"explore": explore, "profile": profile, "trace": trace}
+COMMANDS = {"bisect": bisect, "explore": explore, "profile": profile, "trace": trace}
 """The commands by name, for the front door of the package."""
 
 

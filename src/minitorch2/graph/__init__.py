@@ -11,7 +11,7 @@ verifier, interpreter and passes, fake tensors and symbolic sizes. Read in this 
     data_dependent, symbol_nodes, runtime_checks, unbacked_views               what data will tell
     canonical                                                  one text and hash for equal graphs
     random_operators                                           draws in the order of memory
-    effects, rewriting, passes/, pipeline, bisect                              passes, one a file
+    effects, rewriting, passes/, pipeline                                      passes, one a file
     symbolic_trace, patterns/                                                  rules, as functions
 
 ``python -m minitorch2.graph`` prints a small example.

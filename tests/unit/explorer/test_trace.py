@@ -193,5 +193,6 @@ def test_explore_command_writes_the_page_of_a_script_that_fails(tmp_path):
 
 
 def test_explore_command_without_a_script(tmp_path, capsys):
-    assert main(["explore", str(tmp_path / "none.py")]) == 2
+    with pytest.raises(SystemExit, match="2"):
+        main(["explore", str(tmp_path / "none.py")])
     assert "there is no script" in capsys.readouterr().err

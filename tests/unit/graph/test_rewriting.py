@@ -13,8 +13,8 @@ from torch.nn import functional as F
 import minitorch2
 from minitorch2 import config, stages
 from minitorch2.errors import ConfigError, TraceError, VerificationError
+from minitorch2.explorer.bisection.rewrites import first_wrong_rewrite
 from minitorch2.graph import Graph, GraphModule, to_fake
-from minitorch2.graph.bisect import first_wrong_rewrite
 from minitorch2.graph.passes import eliminate_dead_code, fuse_attention
 from minitorch2.graph.patterns import FAMILIES, make_rule, rule
 from minitorch2.graph.pipeline import PIPELINE, register_pass

@@ -28,7 +28,7 @@ WITHOUT_INFLUENCE: Final = frozenset([
     "disable", "fullgraph", "dynamic", "capture_data_dependent", "duck_shapes", "backend",
     "recompile_limit", "accumulated_recompile_limit", "suppress_errors", "verbose_tracebacks",
     "verify", "cache", "cache_megabytes", "cache_dir", "step_residual_code", "notice_seconds",
-    "stages_dir", "wait", "fail_on_recompile",
+    "stages_dir", "wait", "fail_on_recompile", "compare",
 ])  # fmt: skip
 """Options about what is captured, which the graph shows, and about the cache itself."""
 

@@ -1,0 +1,121 @@
+"""The part of the compiler that a failing program blames, searched from the top down.
+
+    1. the ladder of backends       the first rung that fails names the floor
+    2. passes, then their rewrites  the pass without which it is right, and its first wrong rewrite
+    3. fusions                      the number of the first wrong fusion
+    4. switches                     options of the floors below that, one by one
+    5. kernels                      those of the program, in Python instead of machine code
+
+Each level is a trial of the same program.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import torch
+
+from minitorch2 import config, stages
+from minitorch2.backends import lookup_backend
+from minitorch2.bytecode.compiling.backend_calls import name_of
+from minitorch2.explorer.bisection.differences import Difference
+from minitorch2.explorer.bisection.programs import Program
+from minitorch2.explorer.bisection.rewrites import WrongRewrite, first_wrong_rewrite
+from minitorch2.explorer.bisection.trials import Trial
+
+LADDER: Final[Mapping[str, str]] = {
+    "eager": "capture: the captured graph is not what the function computes",
+    "aot_eager": "autograd: functional graphs, gradients and passes",
+    "aot_eager_decomp_partition": "autograd: decompositions and the cut into forward and backward",
+    "aot_numpy": "loopir: lowering to loops",
+}
+"""The floor to blame if a backend is the first to fail."""
+KERNEL_BACKENDS: Final = ("fitting_backend", "numba", "triton", "kernels")
+CODE: Final = "codegen: schedule, kernels and wrapper"
+SWITCHES: Final[Mapping[str, config.Value]] = {
+    "cache": False,
+    "freezing": False,
+    "donate_inputs": False,
+    "fusion": False,
+    "inline_pointwise": False,
+    "reorder_loops": False,
+    "join_launches": False,
+    "arenas": False,
+    "cudagraphs": False,
+    "max_autotune": False,
+    "cpu_compiler": "python",
+}
+"""The value of each option that takes a part of the compiler away."""
+_PLACE: Final = re.compile(r"File: <bisected program \d+>:\d+, code: ")
+NUMPY_ELEMENTS: Final = 1 << 14
+"""The interpreter of loops is slow: programs with larger inputs leave its rung out."""
+
+
+@dataclass(frozen=True)
+class Blame:
+    """The parts of the compiler without which a program is right.
+
+    Attributes:
+        floor: the first floor with which it is wrong.
+        rewrite: the first wrong rewrite of a pass, or the first wrong fusion.
+        switches: the options with which it is right, such as ``"fusion=False"``.
+        kernels: the names of its kernels.
+    """
+
+    floor: str
+    rewrite: WrongRewrite | None = None
+    switches: tuple[str, ...] = ()
+    kernels: tuple[str, ...] = ()
+
+    def lines(self) -> Iterator[str]:
+        """Yield what is known, a line for each."""
+        yield f"blame: {self.floor}"
+        if self.rewrite is not None:
+            yield f"right without rewrite {self.rewrite.number} of {self.rewrite.name}"
+            yield from (f"  {_PLACE.sub('', rewrite)}" for rewrite in self.rewrite.rewrites)
+        if self.switches:
+            yield f"right with {', or '.join(self.switches)}"
+        if self.kernels:
+            yield f"kernels: {', '.join(self.kernels)}"
+
+
+def blame_of(program: Program, trial: Trial, found: Difference) -> Blame:
+    """Return the parts of the compiler that make a program fail in this way."""
+
+    def fails(with_trial: Trial) -> bool:
+        return found.is_like(with_trial.difference(program))
+
+    floor = _floor(program, trial, fails)
+    rewrite = first_wrong_rewrite(lambda: not fails(trial))
+    switches = [
+        f"{name}={value!r}"
+        for name, value in SWITCHES.items()
+        if trial.options.get(name, getattr(config.current(), name)) != value
+        and not fails(trial.with_options(**{name: value}))
+    ]
+    return Blame(floor, rewrite, tuple(switches), kernels_of(program, trial))
+
+
+def _floor(program: Program, trial: Trial, fails: Any) -> str:
+    tensors = [each for each in program.inputs if isinstance(each, torch.Tensor)]
+    is_small = sum(each.numel() for each in tensors) <= NUMPY_ELEMENTS
+    for name, floor in LADDER.items():
+        rung = replace(trial, backend=lookup_backend(name))
+        if (is_small or name != "aot_numpy") and fails(rung):
+            return floor
+    name = name_of(trial.backend)
+    return CODE if name in KERNEL_BACKENDS else f"the backend {name}"
+
+
+def kernels_of(program: Program, trial: Trial) -> tuple[str, ...]:
+    """Return the names of the kernels that a program becomes; none if its process would die."""
+    if trial.own_process:
+        return ()
+    with stages.collect() as log:
+        trial.with_options(cache=False).difference(program)
+    texts = dict.fromkeys(log.texts("kernel.py"))
+    lines = (line for text in texts for line in text.splitlines() if line.startswith("def "))
+    return tuple(dict.fromkeys(line[4:].partition("(")[0] for line in lines))

@@ -1,0 +1,143 @@
+"""The outcome of a call: all that a caller can see of it.
+
+outcome ::= Outcome(values, error)
+values  ::= {name: tensor or number}
+name    ::= "result" path  |  "input" number "afterwards"  |  "gradient of input" number
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from minitorch2.graph.dispatch_mode import DispatchMode
+from minitorch2.marks.dimensions import MARKS
+
+
+@dataclass
+class Outcome:
+    """The values that a call left behind, by name, or the exception that it raised."""
+
+    values: dict[str, Any] = field(default_factory=dict)
+    error: Exception | None = None
+
+
+def observed(call: Callable[..., Any], inputs: Sequence[Any]) -> Outcome:
+    """Call a function, differentiate its results, and return the outcome.
+
+    The gradients are those of all results, each with the same numbers as its tangent.
+
+    Args:
+        inputs: the call's own copies: it may write to them.
+    """
+    try:
+        seen = dict(named_leaves("result", call(*inputs)))
+        found = _gradients(list(seen.values()), inputs)
+    except Exception as error:  # noqa: BLE001 - whatever it is, it is compared
+        return Outcome(error=error)
+    afterwards = {
+        f"input {i} afterwards": value.detach()
+        for i, value in enumerate(inputs)
+        if isinstance(value, torch.Tensor)
+    }
+    return Outcome(seen | afterwards | found)
+
+
+def named_leaves(name: str, value: object) -> Iterator[tuple[str, Any]]:
+    """Yield tensors and numbers inside tuples, lists and dicts, with the path to each."""
+    if isinstance(value, Mapping):
+        for key, part in value.items():
+            yield from named_leaves(f"{name}[{key!r}]", part)
+    elif isinstance(value, (tuple, list)):
+        for index, part in enumerate(value):
+            yield from named_leaves(f"{name}[{index}]", part)
+    elif isinstance(value, (torch.Tensor, bool, int, float, complex)):
+        yield name, value
+
+
+def _gradients(results: Sequence[Any], inputs: Sequence[Any]) -> dict[str, Any]:
+    """Return the gradients of the inputs that want one; the graph stays for another backward."""
+    ends = list({id(v): v for v in results if is_differentiable(v)}.values())
+    starts = {i: v for i, v in enumerate(inputs) if is_differentiable(v)}
+    if not ends or not starts:
+        return {}
+    found = torch.autograd.grad(
+        ends, list(starts.values()), list(map(_tangent, ends)), retain_graph=True, allow_unused=True
+    )
+    return {f"gradient of input {i}": g for i, g in zip(starts, found, strict=True)}
+
+
+def is_differentiable(value: object) -> bool:
+    """Return whether a value is a tensor whose gradient is recorded."""
+    return isinstance(value, torch.Tensor) and value.requires_grad
+
+
+def _tangent(result: torch.Tensor) -> torch.Tensor:
+    """Return numbers between -1 and 1 in the form of a result: no two neighbours are equal."""
+    angles = torch.arange(result.numel(), dtype=torch.float64, device=result.device)
+    return angles.cos().to(result.dtype).reshape(result.shape)
+
+
+def copies_of(inputs: Sequence[Any]) -> list[Any]:
+    """Return copies of inputs: they share memory as the inputs do, and have their marks.
+
+    A tensor that was computed with a gradient becomes one that was copied with a gradient: programs
+    may write to it.
+    """
+    plain = [v.detach() if isinstance(v, torch.Tensor) else v for v in inputs]
+    copies = copy.deepcopy(plain)
+    for index, given in enumerate(inputs):
+        if hasattr(given, MARKS):
+            setattr(copies[index], MARKS, getattr(given, MARKS))
+        if is_differentiable(given):
+            leaf = copies[index].requires_grad_()
+            copies[index] = leaf if given.is_leaf else leaf.clone()
+    return copies
+
+
+_WIDER = {torch.complex64: torch.complex128, torch.complex32: torch.complex128}
+
+
+def _wider(dtype: torch.dtype) -> torch.dtype:
+    return torch.float64 if dtype.is_floating_point else _WIDER.get(dtype, dtype)
+
+
+def in_double(value: Any) -> Any:
+    """Return tensors and dtypes in double precision; integers stay."""
+    if isinstance(value, torch.Tensor) and _wider(value.dtype) is not value.dtype:
+        return value.detach().to(_wider(value.dtype)).requires_grad_(value.requires_grad)
+    return _wider(value) if isinstance(value, torch.dtype) else value
+
+
+class InDouble(DispatchMode):  # type: ignore[no-untyped-call]
+    """Runs each operator in double precision, whatever dtype the program asks for."""
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        """Run an operator on wider tensors."""
+        return func(*map(_deep, args), **{name: _deep(v) for name, v in (kwargs or {}).items()})
+
+
+def _deep(value: Any) -> Any:
+    return type(value)(map(_deep, value)) if type(value) in (list, tuple) else in_double(value)
+
+
+def exact(call: Callable[..., Any], inputs: Sequence[Any]) -> Outcome | None:
+    """Return the outcome of a call in double precision; None if the program refuses that.
+
+    Args:
+        inputs: copies of the inputs.
+    """
+    before = torch.get_default_dtype()
+    try:
+        torch.set_default_dtype(torch.float64)
+        with InDouble():  # type: ignore[no-untyped-call]
+            found = observed(call, list(map(in_double, inputs)))
+    finally:
+        torch.set_default_dtype(before)
+    return found if found.error is None else None

@@ -1,0 +1,196 @@
+"""The search: run a program, take the first graph that is wrong, cut it down, and find the blame.
+
+A graph is taken out of the run by the judge of `checked`. If all graphs are right and the function
+is wrong, capture is to blame.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from minitorch2 import config
+from minitorch2.backends import fitting_backend
+from minitorch2.bytecode.compiling.backend_calls import name_of
+from minitorch2.bytecode.compiling.compile_frame import Backend
+from minitorch2.explorer.bisection.checked import JUDGE, compared
+from minitorch2.explorer.bisection.differences import Difference
+from minitorch2.explorer.bisection.levels import Blame, blame_of
+from minitorch2.explorer.bisection.minimal_file import file_of
+from minitorch2.explorer.bisection.minimize import SECONDS, Minimizer
+from minitorch2.explorer.bisection.programs import Program
+from minitorch2.explorer.bisection.trials import Trial
+from minitorch2.graph.graph_module import GraphModule
+
+FILE = "minimal_program.py"
+
+
+class Found(BaseException):
+    """The end of a run at the first wrong graph; no `except Exception` of the program stops it."""
+
+    def __init__(self, backend: Backend, program: Program, difference: Difference) -> None:
+        super().__init__(str(difference))
+        self.backend = backend
+        self.program = program
+        self.difference = difference
+
+
+@dataclass
+class Taking:
+    """The judge that takes the first wrong graph out of a run.
+
+    Attributes:
+        own_process: whether each graph is first tried in a process of its own.
+        graphs: the number of calls of graphs so far.
+    """
+
+    own_process: bool = False
+    graphs: int = 0
+    _tried: set[int] = field(default_factory=set)
+
+    def before(self, backend: Backend, module: GraphModule, inputs: list[Any]) -> None:
+        """Try the graph in a process of its own, once."""
+        self.graphs += 1
+        if self.own_process and id(module) not in self._tried:
+            self._tried.add(id(module))
+            program = Program.of(module, inputs)
+            found = Trial(backend, config_now(), own_process=True).difference(program)
+            if found is not None:
+                raise Found(backend, program, found)
+
+    def differs(
+        self, backend: Backend, module: GraphModule, inputs: list[Any], found: Difference
+    ) -> None:
+        """End the run."""
+        raise Found(backend, Program.of(module, inputs), found)
+
+
+def config_now() -> dict[str, config.Value]:
+    """Return the options in force that are not at their defaults, but for those of this search."""
+    now, plain = vars(config.current()), vars(config.Config())
+    ours = ("compare", "suppress_errors", "wait", "cache_dir")
+    return {name: now[name] for name in now if now[name] != plain[name] and name not in ours}
+
+
+@dataclass(frozen=True)
+class Bisection:
+    """The result of a search.
+
+    Attributes:
+        difference: the failure; None if nothing is wrong.
+        blame: the part of the compiler to blame.
+        text: the smallest program that fails, as a file.
+        path: where it was written.
+        operations: the number of operations of the graph that was wrong, and of what is left.
+        trials: the number of programs that were tried.
+    """
+
+    difference: Difference | None
+    blame: Blame | None = None
+    text: str = ""
+    path: Path | None = None
+    operations: tuple[int, int] = (0, 0)
+    trials: int = 0
+
+    def __str__(self) -> str:
+        if self.difference is None:
+            return "nothing is wrong: all that was compiled is what eager PyTorch computes"
+        lines = [str(self.difference), *(self.blame.lines() if self.blame else ())]
+        if self.text:
+            before, after = self.operations
+            lines.append(f"{before} operations, {after} left after {self.trials} trials")
+        if self.path is not None:
+            lines.append(f"written: {self.path}")
+        return "\n".join(lines)
+
+    def as_data(self) -> dict[str, Any]:
+        """Return the result as what JSON can hold."""
+        blame, found = self.blame, self.difference
+        return {
+            "difference": None if found is None else vars(found),
+            "floor": blame and blame.floor,
+            "rewrite": blame and blame.rewrite and vars(blame.rewrite),
+            "switches": list(blame.switches) if blame else [],
+            "kernels": list(blame.kernels) if blame else [],
+            "operations": list(self.operations),
+            "trials": self.trials,
+            "path": None if self.path is None else str(self.path),
+        }
+
+
+@contextmanager
+def judging(judge: Taking) -> Iterator[None]:
+    """Let a judge decide about the graphs that are compiled with `compare` inside the block."""
+    token = JUDGE.set(judge)
+    try:
+        yield
+    finally:
+        JUDGE.reset(token)
+
+
+def searched(
+    run: Callable[[], Difference | None],
+    path: Path | None,
+    *,
+    own_process: bool = False,
+    tolerance: float | None = None,
+    seconds: float = SECONDS,
+) -> Bisection:
+    """Run a program whose graphs are compared, and return what is wrong with it.
+
+    Args:
+        run: runs the program; returns what is wrong with it if all its graphs are right.
+        path: the file for the smallest program; None writes none.
+    """
+    try:
+        with judging(Taking(own_process)):
+            found = run()
+    except Found as wrong:
+        trial = Trial(wrong.backend, config_now(), tolerance, own_process)
+        return minimized(wrong.program, wrong.difference, trial, path, seconds)
+    blame = Blame("capture: each graph is right, and the function is not")
+    return Bisection(found, None if found is None else blame)
+
+
+def minimized(
+    program: Program, found: Difference, trial: Trial, path: Path | None, seconds: float
+) -> Bisection:
+    """Return the smallest program that fails as a graph of a run has failed."""
+    first = trial.difference(program)
+    if not found.is_like(first):
+        if first is None:
+            floor = "unknown: the graph fails only in the run of its program"
+            return Bisection(found, Blame(floor), operations=(program.size, program.size))
+        found = first
+    minimizer = Minimizer(lambda each: found.is_like(trial.difference(each)), seconds)
+    small = minimizer.run(program)
+    left = trial.difference(small) or found
+    blame = blame_of(small, trial, left)
+    backend = None if trial.backend is fitting_backend else name_of(trial.backend)
+    text = file_of(small, backend, trial.options, f"{left}. {blame.floor.capitalize()}.")
+    if path is not None:
+        path.write_text(text, encoding="utf-8")
+    return Bisection(left, blame, text, path, (program.size, small.size), minimizer.trials)
+
+
+def search_function(
+    function: Callable[..., Any],
+    args: tuple[Any, ...],
+    trial: Trial,
+    path: Path | None,
+    seconds: float = SECONDS,
+) -> Bisection:
+    """Return what is wrong with a function at some arguments when it is compiled."""
+
+    def call(*given: Any) -> Any:
+        return function(*given)
+
+    checked = replace(trial, backend=compared(trial.backend), own_process=False)
+    with config.patch(**trial.options):
+        return searched(
+            lambda: checked.difference_of(call, args), path, own_process=trial.own_process,
+            tolerance=trial.tolerance, seconds=seconds,
+        )  # fmt: skip

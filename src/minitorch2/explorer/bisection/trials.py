@@ -1,0 +1,119 @@
+"""A trial: one program, compiled in one way, compared with eager PyTorch.
+
+    trial ::= Trial(backend, options, tolerance, own_process)
+
+A trial in a process of its own survives a program that kills its process. The process is a fork, so
+it has the state of this one, and one thread.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import signal
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from multiprocessing.connection import Connection
+from types import FunctionType
+from typing import Any
+
+import torch
+
+from minitorch2 import config
+from minitorch2.bytecode.compiling.compile_frame import Backend
+from minitorch2.bytecode.dispatch import Dispatcher, Region
+from minitorch2.explorer.bisection.differences import Difference, first_difference
+from minitorch2.explorer.bisection.outcomes import Outcome, copies_of, exact, observed
+from minitorch2.explorer.bisection.programs import Program
+
+HANGS_AFTER = 120.0
+"""Seconds after which a process of its own is given up."""
+FORK = multiprocessing.get_context("fork")
+"""How processes of their own begin: with all that this one has compiled, planted and patched."""
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A way to compile programs, and to compare them.
+
+    Attributes:
+        options: those of the call of `compile`; a failure of the backend is always an error.
+        own_process: whether each trial has a process of its own.
+        seed: for the random state in front of each call.
+    """
+
+    backend: Backend
+    options: Mapping[str, config.Value] = field(default_factory=dict)
+    tolerance: float | None = None
+    own_process: bool = False
+    seed: int = 0
+
+    def compiled(self, function: FunctionType) -> Callable[..., Any]:
+        """Return a function, compiled in this way."""
+        options = {**self.options, "suppress_errors": False, "wait": True}
+        return Dispatcher(Region(self.backend, options=options), function).as_function()
+
+    def with_options(self, **options: config.Value) -> Trial:
+        """Return the same way with other options."""
+        return replace(self, options={**self.options, **options})
+
+    def difference(self, program: Program) -> Difference | None:
+        """Return what is wrong with a program; None if nothing is, or if eager refuses it."""
+        try:
+            function = program.function()
+        except ValueError:
+            return None
+        return self._placed(partial(self._compare, function, program.arguments))
+
+    def difference_of(self, function: Any, inputs: Sequence[Any]) -> Difference | None:
+        """Return what is wrong with a function at some inputs."""
+        return self._placed(partial(self._compare, function, partial(copies_of, inputs)))
+
+    def _placed(self, compare: Callable[[], Difference | None]) -> Difference | None:
+        return in_own_process(compare) if self.own_process else compare()
+
+    def _compare(
+        self, function: FunctionType, arguments: Callable[[], list[Any]]
+    ) -> Difference | None:
+        wanted = self._seeded(observed, function, arguments())
+        if wanted.error is not None:
+            return None
+        given = self._seeded(observed, self.compiled(function), arguments())
+        reference = self._seeded(exact, function, arguments())
+        return first_difference(given, wanted, reference, self.tolerance)
+
+    def _seeded(self, observe: Callable[..., Any], call: Callable[..., Any], args: Any) -> Any:
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(self.seed)
+            found: Outcome | None = observe(call, args)
+        return found
+
+
+def in_own_process(compare: Callable[[], Difference | None]) -> Difference | None:
+    """Return what a comparison in a fork of this process finds; its death is a difference."""
+    reading, writing = FORK.Pipe(duplex=False)
+    child = FORK.Process(target=_answer, args=(compare, writing))
+    child.start()
+    writing.close()
+    try:
+        is_there = reading.poll(HANGS_AFTER)
+        found: Difference | None = reading.recv() if is_there else None
+    except EOFError:
+        child.join()
+        return Difference("crash", "the process", f"died of {ending(child.exitcode)}")
+    if not is_there:
+        child.kill()
+        found = Difference("hang", "the process", f"did not end in {HANGS_AFTER:g} seconds")
+    child.join()
+    return found
+
+
+def ending(status: int | None) -> str:
+    """Return the name of the signal that ended a process, or its status."""
+    return signal.Signals(-status).name if status is not None and status < 0 else f"exit {status}"
+
+
+def _answer(compare: Callable[[], Difference | None], writing: Connection) -> None:
+    """Send what a comparison finds to the parent process."""
+    torch.set_num_threads(1)  # the other threads of the pool are not in this process
+    writing.send(compare())

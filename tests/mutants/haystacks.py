@@ -1,0 +1,183 @@
+"""Programs that show the planted bugs of graphs, gradients, loops and kernels, each among others.
+
+The operation that shows a bug stands in the middle of some twenty that have nothing to do with it.
+`python -m tests.mutants.haystacks` plants each bug, lets `minitorch2.bisect` search, and counts.
+"""
+
+import sys
+import textwrap
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+Function = Callable[..., Any]
+
+
+@dataclass(frozen=True)
+class Haystack:
+    """A program that is wrong with a bug.
+
+    Attributes:
+        needle: the function that the bug makes wrong.
+        inputs: its arguments.
+        backend: the backend that has the bug.
+        options: those with which it is compiled.
+        kinds: how it may fail.
+    """
+
+    needle: Function
+    inputs: Callable[[], list[Any]]
+    backend: str = "numba"
+    options: tuple[tuple[str, Any], ...] = ()
+
+    def __call__(self, *inputs: Any) -> Any:
+        """Run the needle between operations that are right."""
+        hay = hay_in_front(inputs[-1])
+        found = self.needle(*inputs[:-1])
+        first = found[0] if isinstance(found, tuple) else found
+        return found, hay_behind(hay, first)
+
+
+def hay_in_front(x: Tensor) -> Tensor:
+    for _ in range(3):
+        y = F.layer_norm(x @ x.t(), (x.shape[0],))
+        x = torch.tanh(y @ x) + x * 0.5
+    return x
+
+
+def hay_behind(hay: Tensor, found: Tensor) -> Tensor:
+    y = hay.softmax(-1).sum(0) + found.detach().to(hay.dtype).sum() * 0.01
+    return F.relu(y * 2 - 1).cos()
+
+
+def tensors(*sizes: tuple[int, ...], grad: bool = False) -> Callable[[], list[Tensor]]:
+    def make() -> list[Tensor]:
+        generator = torch.Generator().manual_seed(0)
+        made = [torch.randn(size, generator=generator) for size in (*sizes, (6, 5))]
+        return [each.requires_grad_(grad) for each in made[:-1]] + made[-1:]
+
+    return make
+
+
+def dropouts(x: Tensor) -> Tensor:
+    return F.dropout(x, 0.5) + F.dropout(x, 0.5)
+
+
+def read_write_read(x: Tensor) -> Tensor:
+    a = x.exp()
+    y = a.sin()
+    a.add_(1)
+    return y + a.sin()
+
+
+def write_unread(x: Tensor) -> Tensor:
+    a = x.exp()
+    a.mul_(3)
+    return a.sin()
+
+
+def attention_around_write(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    scores = (q @ k.transpose(-2, -1)) * 0.5
+    weights = scores.softmax(-1)
+    k.add_(1)
+    return weights @ v
+
+
+def writes_input(x: Tensor) -> Tensor:
+    x.mul_(2)
+    return x.sin()
+
+
+def other_addresses(x: Tensor) -> Tensor:
+    y = (x + 1).sum(0, keepdim=True).exp()
+    z = (x.t().contiguous() * 2).relu()
+    return (z + z.flip(0)) * y.sum()
+
+
+def reused(x: Tensor) -> Tensor:
+    a = x @ x.t()
+    b = a.relu() @ a
+    c = (a + b) @ b
+    return c @ a + b
+
+
+def masked_pad(x: Tensor) -> Tensor:
+    return F.pad(x, (1, 2), value=3.0) * 2
+
+
+def raising(x: Tensor, y: Tensor) -> Tensor:
+    return x + y
+
+
+HAYSTACKS: dict[str, Haystack] = {
+    "two random tensors of one kind are merged": Haystack(dropouts, tensors((8, 8))),
+    "equal reads are merged across a write": Haystack(read_write_read, tensors((4, 5))),
+    "a write whose result nobody reads is dead code": Haystack(write_unread, tensors((4, 5))),
+    "a rewrite moves a read behind a write": Haystack(
+        attention_around_write, tensors((1, 2, 4, 8), (1, 2, 4, 8), (1, 2, 4, 8))
+    ),
+    "random masks are drawn again in backward": Haystack(dropouts, tensors((8, 8), grad=True)),
+    "the derivative of gelu lacks its second term": Haystack(
+        lambda x: F.gelu(x) * 2, tensors((4, 5), grad=True)
+    ),
+    "writes to inputs that need no gradient are not written back": Haystack(
+        writes_input, tensors((4, 5))
+    ),
+    "maximum and minimum change places in the NumPy interpreter": Haystack(
+        lambda x, y: torch.maximum(x, y).sin(), tensors((4, 5), (4, 5)), "aot_numpy"
+    ),
+    "a concatenation's part ends one element late": Haystack(
+        lambda x, y: torch.cat([x, y.exp()], 1) * 2, tensors((4, 5), (4, 3))
+    ),
+    "nodes are fused although the reader reads other addresses than were written": Haystack(
+        other_addresses, tensors((7, 7))
+    ),
+    "memory is reused before its last reader": Haystack(reused, tensors((8, 8))),
+    "a buffer is freed one step before its last use": Haystack(reused, tensors((8, 8))),
+    "of the buffers that a kernel computes, the first one is not made": Haystack(
+        lambda x: (x.sin(), x.cos()), tensors((4, 5))
+    ),
+    "a dead tensor is the memory of a later result, whatever its layout": Haystack(
+        reused, tensors((8, 8))
+    ),
+    "a coefficient of the exponential's polynomial is wrong in the third digit": Haystack(
+        lambda x: torch.exp(x) + 1, tensors((8, 8))
+    ),
+    "what is masked off is 0 instead of the given value": Haystack(masked_pad, tensors((4, 5))),
+}
+"""By the bug."""
+
+
+def main() -> int:
+    # Deferred: planting imports every layer.
+    from minitorch2.backends import lookup_backend
+    from minitorch2.explorer.bisection.search import search_function
+    from minitorch2.explorer.bisection.trials import Trial
+    from tests.mutants.mutants import MUTANTS
+    from tests.mutants.test_mutants import own_kernels
+
+    small = 0
+    wanted = [m for m in MUTANTS if m.bug in HAYSTACKS and "".join(sys.argv[1:2]) in m.bug]
+    for mutant in wanted:
+        haystack, start = HAYSTACKS[mutant.bug], time.perf_counter()
+        torch.manual_seed(0)
+        with own_kernels(mutant), mutant.plant.planted():
+            trial = Trial(lookup_backend(haystack.backend), {"cache": False})
+            result = search_function(haystack, tuple(haystack.inputs()), trial, None)
+        before, after = result.operations
+        is_small = result.difference is not None and result.text != "" and after <= 12
+        small += is_small
+        seconds = time.perf_counter() - start
+        print(f"{before:3} -> {after:2} operations  {seconds:5.1f} s  {mutant.name}")
+        print(textwrap.indent(str(result), "    "), flush=True)
+    print(f"{small} of {len(wanted)} bugs are found and cut down to at most 12 operations")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
