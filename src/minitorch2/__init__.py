@@ -22,6 +22,7 @@ from minitorch2.foundation.compile_lock import AsBefore, put_garbage_off
 if TYPE_CHECKING:  # what `__getattr__` gives, for type checkers and editors
     from minitorch2 import (
         config as config,
+        distributed as distributed,
         errors as errors,
         guard_filters as guard_filters,
         jit as jit,
@@ -120,7 +121,7 @@ _NAMES = {
 }  # fmt: skip
 _PLACES = {name: module for module, names in _NAMES.items() for name in names}
 _MODULES = (
-    "config", "errors", "guard_filters", "jit", "lazy", "logs", "stages", "testing",
+    "config", "distributed", "errors", "guard_filters", "jit", "lazy", "logs", "stages", "testing",
 )  # fmt: skip
 
 __all__ = sorted({"__version__", *_PLACES, *_MODULES} - {"testing"})  # which needs Hypothesis

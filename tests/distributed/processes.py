@@ -53,10 +53,10 @@ class Job:
             raise AssertionError("\n".join(f"rank {r}: {text}" for r, text in wrong.items()))
         return [found[rank][1] for rank in sorted(found)]
 
-    def run(self, name, *args, **options):
+    def run(self, name, *args, module="tests.distributed.programs"):
         """Run a program on all ranks and return their results in the order of ranks."""
-        self.start(name, *args)
-        return self.results(**options)
+        self.start(name, *args, module=module)
+        return self.results()
 
     def close(self):
         """End all processes and wait for them."""

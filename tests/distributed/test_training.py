@@ -29,3 +29,10 @@ def test_ranks_train_with_kernels(job, name):
 def test_ranks_compile_the_same(job):
     one, other = job.run("compare", "inside")
     assert one[2] == other[2]
+
+
+@pytest.mark.parametrize(
+    ("where", "done"), [("eager", [0, 1, 2]), ("whole", [3, 3, 3]), ("blocks", [1, 2, 3])]
+)
+def test_gradients_of_compiled_blocks_are_sent_while_others_are_computed(job, where, done):
+    assert job.run("computed_first", where) == [done, done]

@@ -48,13 +48,11 @@ def wants_torch_fx(backend: Callable[..., Any]) -> bool:
         first = next(iter(inspect.signature(backend).parameters.values()), None)
     except (TypeError, ValueError):  # some builtins have no signature
         return False
-    if first is None or first.annotation is inspect.Parameter.empty:
-        return False
-    if isinstance(first.annotation, str):
-        return _resolved(backend, first.name) is torch.fx.GraphModule or first.annotation.endswith(
-            "fx.GraphModule"
-        )
-    return first.annotation is torch.fx.GraphModule
+    annotation = getattr(first, "annotation", None)
+    if first is not None and isinstance(annotation, str):
+        is_named = annotation.endswith("fx.GraphModule")
+        return is_named or _resolved(backend, first.name) is torch.fx.GraphModule
+    return annotation is torch.fx.GraphModule
 
 
 def _resolved(backend: Callable[..., Any], parameter: str) -> Any:

@@ -72,6 +72,7 @@ not-eager | the option `compare` has found that a compiled graph is not what eag
 option-assigned | an option is assigned to the module `minitorch2.config`, where nothing reads it | use `config.patch`, `compile(..., options={...})` or an environment variable
 option-range | an option that is a number is out of its range | the message says the range
 option-type | an option has a value of another type | the message says the type
+ranks-differ | ranks of one job have compiled different programs, or one of them never arrives | let all ranks decide by values that all of them have
 recompile | a call needs a compilation that is forbidden, or its function was replaced | let the guard hold that the message names, or compile such a call before
 replay | a call holds what a folder cannot | call a function of tensors, constants, modules and plain objects that makes it itself
 residual-names | residual code uses a name that nothing gives: a bug of minitorch2 | $report
