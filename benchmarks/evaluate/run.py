@@ -118,7 +118,7 @@ def run(arguments: Sequence[str], console: Console) -> int:
     rows.write_csv(options.output / "rows.csv", found)
     for name, text in figure4(found).items():
         (options.output / name).write_text(text)
-    console.print(*shown(found), sep="\n")
+    console.print(*(grid.printed() for grid in shown(found).values()), sep="\n")
     return int(any(row.found.failure == "wrong results" for row in found))
 
 

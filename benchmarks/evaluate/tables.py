@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from dataclasses import dataclass
 from statistics import geometric_mean, median
 
 from rich.table import Table
@@ -13,6 +14,27 @@ from benchmarks.evaluate.rows import Row
 from benchmarks.measure import Result
 
 Group = tuple[str, str, str, str]
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A table of texts."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: list[tuple[str, ...]]
+
+    def printed(self) -> Table:
+        """The table for a terminal."""
+        table = Table(*self.columns, title=self.title)
+        for row in self.rows:
+            table.add_row(*row)
+        return table
+
+    def markdown(self) -> str:
+        """The table for a page."""
+        lines = [self.columns, ("---",) * len(self.columns), *self.rows]
+        return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def groups(found: list[Row]) -> dict[Group, list[Row]]:
@@ -30,14 +52,13 @@ def backends_of(found: list[Row]) -> list[str]:
     return list(dict.fromkeys(row.question.backend for row in found))
 
 
-def grid(title: str, found: list[Row], cell: Callable[[list[Row]], str]) -> Table:
+def grid(title: str, found: list[Row], cell: Callable[[list[Row]], str]) -> Grid:
     """A line for each group of rows, a column for each backend."""
-    names = backends_of(found)
-    table = Table("suite", "mode", "dtype", "device", *names, title=title)
+    names, lines = backends_of(found), []
     for group, members in groups(found).items():
         by_backend = [[row for row in members if row.question.backend == name] for name in names]
-        table.add_row(*group, *(cell(each) if each else "" for each in by_backend))
-    return table
+        lines.append((*group, *(cell(each) if each else "" for each in by_backend)))
+    return Grid(title, ("suite", "mode", "dtype", "device", *names), lines)
 
 
 def speedups(members: list[Row]) -> str:
@@ -56,32 +77,33 @@ def compile_times(members: list[Row]) -> str:
     return f"{cold:.2f} / {warm:.2f}"
 
 
-def failures(found: list[Row]) -> Table:
+def failures(found: list[Row]) -> Grid:
     """A line for each row that counts as a speedup of 0, with the reason."""
-    table = Table("model", "backend", "reason", title="failures")
-    for row in found:
-        if row.found.failure:
-            table.add_row(row.question.case, row.question.backend, row.found.failure)
-    return table
+    failed = [(each.question, each.found.failure) for each in found if each.found.failure]
+    lines = [(asked.case, asked.backend, reason) for asked, reason in failed]
+    return Grid("failures", ("model", "backend", "reason"), lines)
 
 
-def guards(found: list[Row]) -> Table:
+def guards(found: list[Row]) -> Grid:
     """The models whose guards cost most."""
-    table = Table("model", "guards, us", "graphs", "breaks", title="the ten dearest guards")
     ours = [row for row in found if row.question.backend == OURS and row.speedup]
-    for row in sorted(ours, key=lambda row: -row.found.guard_microseconds)[:10]:
-        got = row.found
-        cost = f"{got.guard_microseconds:.1f}"
-        table.add_row(row.question.case, cost, str(got.graphs), str(got.breaks))
-    return table
+    dearest = sorted(ours, key=lambda row: -row.found.guard_microseconds)[:10]
+    lines = [
+        (row.question.case, f"{got.guard_microseconds:.1f}", str(got.graphs), str(got.breaks))
+        for row in dearest
+        for got in [row.found]
+    ]
+    return Grid("the ten dearest guards", ("model", "microseconds", "graphs", "breaks"), lines)
 
 
-def shown(found: list[Row]) -> Iterator[Table]:
-    """All tables."""
-    yield grid("Table 3: models that work, speedup over eager (geometric mean)", found, speedups)
-    yield grid("seconds of the first call, cold / warm cache (median)", found, compile_times)
-    yield guards(found)
-    yield failures(found)
+def shown(found: list[Row]) -> dict[str, Grid]:
+    """All tables by name."""
+    return {
+        "speedups": grid("models that work, speedup over eager (mean)", found, speedups),
+        "first calls": grid("seconds of the first call, cold / warm", found, compile_times),
+        "guards": guards(found),
+        "failures": failures(found),
+    }
 
 
 def figure4(found: list[Row]) -> dict[str, str]:

@@ -68,7 +68,8 @@ def test_a_failure_is_a_speedup_of_zero(tmp_path: Path) -> None:
 
 def test_tables_count_what_works_and_name_what_does_not() -> None:
     console = Console(width=200, record=True)
-    console.print(*tables.shown([WORKS, FAILS]))
+    grids = tables.shown([WORKS, FAILS]).values()
+    console.print(*(grid.printed() for grid in grids))
     text = console.export_text()
     assert "1/1 3.00x" in text and "0/1" in text
     assert "2.00 / 1.00" in text and "no result in 1 s" in text
