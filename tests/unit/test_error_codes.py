@@ -12,7 +12,7 @@ import minitorch2
 from minitorch2 import __main__ as program
 from minitorch2.bytecode.compiling.reasons import REASONS
 from minitorch2.demo.why import explained
-from minitorch2.errors.codes import ERROR_CODES
+from minitorch2.errors.codes import _TABLE, ERROR_CODES
 
 FILES = [
     path
@@ -41,6 +41,11 @@ def test_every_code_is_explained_and_every_explanation_is_of_a_code():
     assert not set(ERROR_CODES) & set(REASONS)
     for code, (meaning, remedy) in explained().items():
         assert meaning and remedy and code == code.lower(), code
+
+
+def test_the_table_has_each_code_once_in_order():
+    codes = [line.partition(" | ")[0] for line in _TABLE.strip().splitlines()]
+    assert codes == sorted(set(codes))
 
 
 def said(capsys, *arguments):

@@ -68,7 +68,6 @@ not-compiled | a report is asked of a function that was not compiled | give what
 not-eager | the option `compare` has found that a compiled graph is not what eager PyTorch computes | `python -m minitorch2 bisect SCRIPT`, or `minitorch2.bisect`, finds the cause
 not-markable | a mark is put on something that capture would not find again | mark the function itself; a method in its class
 not-symbolic | a function that is written down on proxies asks for what they do not know | compile it instead: capture can do more
-not-eager | the option `compare` has found that a compiled graph is not what eager PyTorch computes | `python -m minitorch2 bisect SCRIPT` finds the cause
 option-assigned | an option is assigned to the module `minitorch2.config`, where nothing reads it | use `config.patch`, `compile(..., options={...})` or an environment variable
 option-range | an option that is a number is out of its range | the message says the range
 option-type | an option has a value of another type | the message says the type
