@@ -59,8 +59,8 @@ mode-and-options | `compile` was given both a mode and options | add the options
 no-bundle | the bytes are no bundle of cache entries, or a damaged one | save it again with `minitorch2.save_cache_artifacts`
 no-overload | an operator of a script has no overload for arguments of these types | pass arguments of the types that the nearest schema wants
 no-source | the text of a function to be scripted cannot be read | define it with `def` in a file, or give its text
-no-trace | a folder has no trace of a job, or one that a later version has written | run the job with MINITORCH2_TRACE=FOLDER, and read it with the version that wrote it
 no-such-dimension | a dimension is marked that a tensor does not have | count dimensions from 0, or from -1 at the end
+no-trace | a folder has no trace of a job, or one that a later version has written | run the job with MINITORCH2_TRACE=FOLDER, and read it with the version that wrote it
 not-alone | the file of a wrapper, run alone, calls a function that only the process that compiled it had | give the function a name that an import finds
 not-callable | something is disabled that cannot be called | give `disable` a function, a module or a class
 not-compilable | `compile` was given a class, or a value that cannot be called | give it a function, a module or an object with `__call__`
