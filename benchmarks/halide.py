@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
-from html import escape
 from pathlib import Path
 from statistics import geometric_mean, median
 from time import perf_counter
@@ -23,6 +22,7 @@ from torch.nn import functional as F
 
 import minitorch2
 from benchmarks.compilers import EAGER, OURS, PEER, Compiler
+from benchmarks.conditions import conditions
 from minitorch2 import config, stages
 
 SCHEDULES = ("ours", "mullapudi2016", "adams2019", "li2018")
@@ -91,16 +91,16 @@ def measure(name: str, chosen: dict[str, Compiler]) -> Measured:
 
 
 def run(peer: bool, only: str, results: Path, console: Console) -> int:
-    """Measure all programs; write JSON and a chart; the status is 1 if any result was wrong."""
+    """Measure all programs; write JSON; the status is 1 if any result was wrong."""
     chosen = ways(peer)
     measured = [measure(name, chosen) for name in PROGRAMS if only in name]
     console.print(table(measured))
     results.mkdir(exist_ok=True)
-    threads = torch.get_num_threads()
-    conditions = {"threads": threads, "rows": ROWS, "columns": COLUMNS, "rounds": ROUNDS}
-    report = {**conditions, "results": [asdict(each) for each in measured]}
+    sizes = {"rows": ROWS, "columns": COLUMNS, "rounds": ROUNDS}
+    run_of = conditions(f"python -m benchmarks halide{' --peer' * peer}")
+    run_of |= {"threads": torch.get_num_threads(), **sizes}
+    report = {**run_of, "results": [asdict(each) for each in measured]}
     (results / "halide.json").write_text(json.dumps(report, indent=1) + "\n")
-    (results / "halide.svg").write_text(chart(measured))
     return 1 if any(each.wrong for each in measured) else 0
 
 
@@ -123,27 +123,3 @@ def table(measured: list[Measured]) -> Table:
     means = (geometric_mean(m.seconds[OURS] / m.seconds[way] for m in measured) for way in names)
     shown.add_row(f"speed, {OURS} = 1", *(f"{mean:.2f}" for mean in means))
     return shown
-
-
-WIDTH, BAR, LEFT = 640, 12, 150
-COLORS = ("#868e96", "#d9480f", "#1864ab", "#4dabf7", "#a5d8ff", "#74c0fc", "#2b8a3e")
-
-
-def chart(measured: list[Measured]) -> str:
-    """Bars of the time of a call, over that of our CPU kernels, cut off at eight times as much."""
-    lines, y = [], 20
-    for each in measured:
-        lines.append(f'<text x="0" y="{y + BAR}">{escape(each.program)}</text>')
-        for (way, seconds), color in zip(each.seconds.items(), COLORS):
-            ratio = seconds / each.seconds[OURS]
-            wide = min(ratio, 8) / 8 * (WIDTH - LEFT - 170)
-            lines.append(
-                f'<rect x="{LEFT}" y="{y}" width="{wide:.1f}" height="{BAR - 2}" fill="{color}"/>'
-                f'<text x="{LEFT + wide + 4:.1f}" y="{y + BAR - 3}" font-size="9">'
-                f"{escape(way)} {ratio:.2f}</text>"
-            )
-            y += BAR
-        y += BAR
-    head = f'width="{WIDTH}" height="{y}" font-family="sans-serif" font-size="12"'
-    body = "\n".join(lines)
-    return f'<svg xmlns="http://www.w3.org/2000/svg" {head}>\n{body}\n</svg>\n'

@@ -1,11 +1,15 @@
 """The book: one reading order everywhere, and each chapter in its form."""
 
+import json
 import re
+import sys
 from pathlib import Path
 
 import pytest
 
+from docs import figures
 from docs.chapters import rendered
+from docs.drawing import Picture
 from docs.pictures import PICTURES
 from minitorch2.course.chapters import Chapter, chapters, number_of
 
@@ -57,9 +61,61 @@ def test_a_chapter_has_its_form(chapter: Chapter):
     assert chapter.command.startswith("python -m ")
 
 
+@pytest.mark.skipif(sys.version_info[:2] != (3, 11), reason="pages show bytecode of Python 3.11")
 @pytest.mark.parametrize("name", PICTURES)
 def test_a_picture_shows_what_the_compiler_reports_now(name):
-    assert (DOCS / name).read_text() == PICTURES[name](), "run `python -m docs.pictures`"
+    assert (DOCS / name).read_text() == str(PICTURES[name]()), (
+        f"run `python -m docs.pictures {name}` and look at it, in light and in dark"
+    )
+
+
+@pytest.mark.parametrize("chapter", ALL, ids=lambda chapter: chapter.page)
+def test_a_chapter_has_a_picture_that_says_what_it_shows(chapter: Chapter):
+    page = DOCS / f"{chapter.page}.md"
+    shown = re.findall(r"!\[([^\]]*)\]\(([^)]+\.svg)\)", page.read_text())
+    assert shown, f"docs/{chapter.page}.md has no picture: draw one in docs/pictures"
+    for said, name in shown:
+        picture = (page.parent / name).read_text()
+        assert said and "<title>" in picture, f"{name} needs a title, and words in the page"
+        assert "prefers-color-scheme: dark" in picture, f"{name} cannot be read in the dark"
+
+
+def test_stored_results_stand_in_their_pages_as_they_are():
+    stale = [page.name for page in figures.pages() if figures.rendered(page) != page.read_text()]
+    assert not stale, (
+        f"{stale} show other figures than benchmarks/results: `python -m docs.figures`"
+    )
+    shown = [n for page in figures.pages() for n in figures.REGION.findall(page.read_text())]
+    assert sorted(shown) == sorted(figures.CHARTS), "each result stands in one page"
+
+
+@pytest.mark.parametrize("path", [*figures.RESULTS.glob("*.json")], ids=lambda path: path.stem)
+def test_a_stored_result_says_how_it_was_measured(path):
+    found = json.loads(path.read_text())
+    missing = [name for name in figures.CONDITIONS if not found.get(name)]
+    assert [name for name in missing if name != "unit" or "seconds" not in path.read_text()] == []
+    assert path.stem == "halide" or path.stem in figures.CHARTS
+
+
+@pytest.mark.parametrize("page", figures.pages(), ids=lambda page: page.stem)
+def test_a_measured_number_stands_in_one_place(page):
+    twice = figures.shown_twice(page.read_text())
+    assert not twice, f"{page.name} repeats {twice}, which stored results have: say it in words"
+
+
+def test_a_number_that_is_repeated_is_found():
+    (number, *_) = figures.measured("bandwidth", odd=True)
+    assert figures.shown_twice(f"It takes {number} ms.") == [number]
+    assert figures.shown_twice(f"```python\nx = {number}\n```\n") == []
+
+
+def test_a_drawing_contains_what_is_drawn():
+    picture = Picture("A test")
+    where = picture.graph(0, 0, {"a": (["a"], ""), "b": (["b & c"], "kept")}, [("a", "b")])
+    picture.bars(0, 200, [("row", 0, 3, "good", "3")], 10)
+    width, height = map(int, re.search(r'viewBox="0 0 (\d+) (\d+)"', str(picture)).groups())
+    assert where["a"][1] < where["b"][1] < height and width > 100 and height > 218
+    assert "b &amp; c" in str(picture) and str(picture).count("<rect") == 4
 
 
 def test_a_page_of_no_list_is_told_where_to_go(tmp_path, monkeypatch):

@@ -1,0 +1,117 @@
+"""Writes stored results into README and pages: `python -m docs.figures`; `--check` only compares.
+
+    result ::= title, command, commit, date, machine, versions, load, unit, columns, align, rows
+    region ::= "<!-- result: NAME -->" table, conditions, chart "<!-- end of result -->"
+
+Results lie in `benchmarks/results/tables/`, a JSON file each. `commit` is the one under which the
+figures were written down, `load` what else ran. A measured number stands in its file, and nowhere
+else: pages and README show it in the region that bears the file's name.
+"""
+
+import json
+import os
+import re
+import sys
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from benchmarks import tables
+
+DOCS = Path(__file__).parent
+ROOT = DOCS.parent
+RESULTS = ROOT / "benchmarks" / "results" / "tables"
+REGION = re.compile(r"<!-- result: (\w+) -->\n.*?<!-- end of result -->\n", re.S)
+CONDITIONS = ("command", "commit", "date", "machine", "versions", "load", "unit")
+CHARTS = {
+    "demo": "demo.svg",
+    "captures": "captured.svg",
+    "memory": "gradients/memory.svg",
+    "bandwidth": "gpu/bandwidth.svg",
+    "random": "gpu/random.svg",
+    "templates": "gpu/templates.svg",
+    "switches": "gpu/switches.svg",
+    "launches": "gpu/launches.svg",
+    "optimizers": "howto/optimizers.svg",
+    "optimizers_gpu": "howto/optimizers_gpu.svg",
+}
+"""The chart of each result, by its path below `docs/`."""
+
+
+@cache
+def result(name: str) -> dict[str, Any]:
+    """The stored result of a name."""
+    return json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))
+
+
+def pages() -> list[Path]:
+    """README and all pages."""
+    return [ROOT / "README.md", *sorted(p for p in DOCS.rglob("*.md") if "_build" not in p.parts)]
+
+
+def conditions(found: dict[str, Any]) -> str:
+    """The conditions of a result as a sentence in italics."""
+    versions = ", ".join(f"{name} {version}" for name, version in found["versions"].items())
+    command = found["command"] if found["command"] == "not recorded" else f"`{found['command']}`"
+    day = f"{found['date']} (commit {found['commit']})"
+    return (
+        f"*{found['title']}: {found['unit']}. Command: {command}; {day}; machine: "
+        f"{found['machine']}; {versions}; load: {found['load']}.*"
+    )
+
+
+def table(found: dict[str, Any]) -> Iterator[str]:
+    """The lines of a result's table."""
+    yield tables.row(found["columns"][0], found["columns"][1:])
+    yield "| " + " | ".join("---:" if side == "right" else "---" for side in found["align"]) + " |"
+    for title, *cells in found["rows"]:
+        yield tables.row(title, cells)
+
+
+def region(name: str, page: Path) -> str:
+    """A result as a page shows it: table, conditions, chart."""
+    found = result(name)
+    chart = Path(os.path.relpath(DOCS / CHARTS[name], page.parent)).as_posix()
+    lines = (*table(found), "", conditions(found), "", f"![{found['title']}, as bars]({chart})")
+    return "\n".join([f"<!-- result: {name} -->", "", *lines, "", "<!-- end of result -->", ""])
+
+
+def rendered(page: Path) -> str:
+    """The text that a page should have."""
+    return REGION.sub(lambda found: region(found[1], page), page.read_text(encoding="utf-8"))
+
+
+def measured(name: str, *, odd: bool) -> set[str]:
+    """The numbers of a result that are not there by chance elsewhere.
+
+    Those are numbers of three digits behind the point, or of five before it; on the page of the
+    result itself (`odd` is False) also of two behind it, or of four before it.
+    """
+    pattern = r"\d+\.\d{3,}|\d{5,}" if odd else r"\d+\.\d{2,}|\d{4,}"
+    cells = [cell for row in result(name)["rows"] for cell in row[1:]]
+    return {n for cell in cells for n in re.findall(rf"(?<![\w.])(?:{pattern})(?![\w.])", cell)}
+
+
+def shown_twice(text: str) -> list[str]:
+    """The measured numbers that a page's text repeats outside of its regions and programs."""
+    shown = set(re.findall(r"<!-- result: (\w+) -->", text))
+    numbers = set[str]().union(*(measured(name, odd=name not in shown) for name in CHARTS))
+    prose = re.sub(r"^```.*?^```", "", REGION.sub("", text), flags=re.S | re.M)
+    return sorted(numbers & set(re.findall(r"(?<![\w.:/-])\d+(?:\.\d+)?(?![\w.:/]*\w)", prose)))
+
+
+def main() -> int:
+    """Write the pages, or with `--check` name those that differ."""
+    stale = [
+        (page, text) for page in pages() if (text := rendered(page)) != page.read_text("utf-8")
+    ]
+    for page, text in stale:
+        print(page.relative_to(ROOT))
+        if "--check" not in sys.argv:
+            page.write_text(text, encoding="utf-8")
+    return int(bool(stale) and "--check" in sys.argv)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
