@@ -24,7 +24,7 @@ import torch
 
 from minitorch2 import config
 from minitorch2.codegen.common import INDENT, print_expr, print_tuple
-from minitorch2.codegen.extern import ExternPrinter
+from minitorch2.codegen.extern import ExternPrinter, has_gaps
 from minitorch2.codegen.memory import Memory
 from minitorch2.codegen.spelling import UnspellableError, definitions
 from minitorch2.codegen.standalone import main_text
@@ -176,16 +176,13 @@ class WrapperPrinter:
 
     def _free(self, position: int) -> None:
         """Drop the names whose last use was at `position`, unless their memory is used again."""
-        dead = self.memory.dead_after(position)
-        self._delete(name for name in dead if name not in self.kept and self._has_name(name))
+        dead = (name for name in self.memory.dead_after(position) if name not in self.kept)
+        self._delete(name for name in dead if name in self.inputs or name in self.born)
 
     def _delete(self, names: Iterable[str]) -> None:
         text = ", ".join(names)
         if text:
             self._add(f"del {text}")
-
-    def _has_name(self, name: str) -> bool:
-        return name in self.inputs or name in self.born
 
     # -- text --------------------------------------------------------------------------------------
 
@@ -194,7 +191,9 @@ class WrapperPrinter:
         self._enter_device()
         self._unpack()
         if self.takes_stream:
-            self._add(f"stream = {_stream(self.memory.device)}")
+            device = self.memory.device  # kernels that are interpreted have no stream
+            stream = "0" if device.type == "cpu" else f"current_stream({device.index or 0})"
+            self._add(f"stream = {stream}")
         for position, node in enumerate(self.schedule.nodes):
             self._begin_arena(position)
             self.node = node.name
@@ -202,7 +201,8 @@ class WrapperPrinter:
                 self._call(node.kernel)
             elif not isinstance(node, NopKernelSchedulerNode):
                 self._launch(node)
-            elif self._is_wanted(node.name, position):  # if not, the library may give None for it
+            elif node.name in self.returned or self.schedule.last_use.get(node.name, 0) > position:
+                # The library may give None for a result that nothing reads.
                 self._bind(node.name, self.extern.output(node.buffer), node.buffer.kernel)
             self.node = ""
             self._free(position)
@@ -213,10 +213,6 @@ class WrapperPrinter:
         return WrapperModule(
             text, self.namespace, inputs, launches=self.launches, nodes=tuple(self.nodes)
         )
-
-    def _is_wanted(self, name: str, position: int) -> bool:
-        """Return whether anything reads a result of a library call."""
-        return self.schedule.last_use.get(name, position) > position or name in self.returned
 
     def _enter_device(self) -> None:
         """Make the kernels' device current, since another thread or model may have changed it."""
@@ -273,6 +269,8 @@ class WrapperPrinter:
             self._add(*lines)
             return
         old = self.memory.reused.get(kernel.name)
+        if old is None and has_gaps(kernel):
+            self._add(f"{kernel.name} = {self._empty(kernel.fixed_layout())}")
         if old is not None:
             lines[-1] += f"; del {old}"
             self.born.discard(old)
@@ -383,8 +381,3 @@ _MODULES = {
     "empty_gpu": "minitorch2.native.torch_internals.tensors",
 }
 """Where the functions are that a wrapper calls by its own words."""
-
-
-def _stream(device: torch.device) -> str:
-    """Return the current stream, as a number; kernels that are interpreted have none."""
-    return "0" if device.type == "cpu" else f"current_stream({device.index or 0})"

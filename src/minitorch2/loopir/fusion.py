@@ -214,7 +214,9 @@ def _check_reductions(
 ) -> Refusal | None:
     """Return the reason why the kernels cannot share loops around a reduction, or None."""
     broadcasts = any(
-        _waits(producer) and alignment.second_covers and consumer.covers_reduction
+        (producer.is_reduction or not producer.covers_reduction)  # it waits for the end of a loop
+        and alignment.second_covers
+        and consumer.covers_reduction
         for producer, consumer, _, _ in _flows(first, second, alignment)
     )
     if broadcasts and not capabilities.fuses_reduction_broadcast_reduction:
@@ -226,11 +228,6 @@ def _check_reductions(
         if is_long and isinstance(rows, int) and rows < MINIMUM_ROWS and broadcasts:
             return Refusal(f"{pointwise.name} is parallel, {rows} rows of {length} are not")
     return None
-
-
-def _waits(body: SchedulerNode) -> bool:
-    """Return whether a body's value exists only after a reduction loop of its kernel."""
-    return body.is_reduction or not body.covers_reduction
 
 
 def common_bytes(

@@ -119,11 +119,6 @@ class Region:
             yield place
             bits &= ~place.bits
 
-    def _is_cycle(self, first: _Place, second: _Place) -> bool:
-        """Return whether a third node must run between the two."""
-        own = first.bits | second.bits
-        return bool(first.after & second.before & ~own or second.after & first.before & ~own)
-
     def _join(self, first: _Place, second: _Place) -> None:
         place = _Place(fuse(_kernel(first), _kernel(second)), first.bits | second.bits)
         place.before = (first.before | second.before) & ~place.bits
@@ -220,7 +215,8 @@ class Region:
         return refusal is None
 
     def _refusal(self, first: _Place, second: _Place) -> Refusal | None:
-        if self._is_cycle(first, second):
+        own = first.bits | second.bits
+        if first.after & second.before & ~own or second.after & first.before & ~own:
             return Refusal("another node must run between them")
         a, b = _kernel(first), _kernel(second)
         refusal = can_fuse(a, b, self.capabilities)

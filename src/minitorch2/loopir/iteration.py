@@ -23,6 +23,7 @@ import sympy
 
 from minitorch2.graph.symbols.polynomials import multiply_out
 from minitorch2.loopir.expressions import Expr, divide_exactly, equal, product, to_expr
+from minitorch2.loopir.handlers.effects import INDIRECT_PREFIX
 
 Sizes: TypeAlias = tuple[Expr, ...]
 Strides: TypeAlias = "tuple[Expr | None, ...]"
@@ -42,6 +43,12 @@ class Access:
     def is_linear(self) -> bool:
         """True if the strides and the offset determine the address."""
         return None not in self.strides
+
+    @property
+    def is_indirect(self) -> bool:
+        """True if the offset was loaded: it may be another one wherever the loops are."""
+        symbols = () if isinstance(self.offset, int) else self.offset.free_symbols
+        return any(str(symbol).startswith(INDIRECT_PREFIX) for symbol in symbols)
 
     def elements(self, sizes: Sizes) -> Expr:
         """Return the number of different elements touched, at most."""
@@ -149,9 +156,11 @@ def _prefers_swap(outer: int, inner: int, sizes: Sizes, accesses: Sequence[Acces
             votes += _weight(access, sizes) * (1 if abs(far) < abs(near) else -1)
         elif access.is_linear and bool(far) and near == 0 and far == 1:
             votes += _weight(access, sizes)  # a dense access that the inner loop does not walk
+        elif access.is_indirect and far == 0 and near == 1:
+            votes -= _weight(access, sizes)  # pieces of rows that lie anywhere
     return votes > 0
 
 
 def _weight(access: Access, sizes: Sizes) -> int:
-    elements = access.elements(sizes)
+    elements = product(sizes) if access.is_indirect else access.elements(sizes)
     return elements if isinstance(elements, int) else 1 << 20

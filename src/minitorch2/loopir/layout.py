@@ -20,6 +20,8 @@ from minitorch2.graph.symbols.polynomials import multiply_out
 from minitorch2.loopir.expressions import Expr, equal, to_expr
 
 Size = tuple[Expr, ...]
+ROW_BYTES = 16
+"""Fast products of matrices on GPUs want rows that begin at multiples of it."""
 
 
 def contiguous_strides(size: Sequence[Expr]) -> Size:
@@ -30,6 +32,14 @@ def contiguous_strides(size: Sequence[Expr]) -> Size:
         strides.append(step)
         step = to_expr(step * (1 if extent == 0 else extent))
     return tuple(reversed(strides))
+
+
+def aligned_strides(size: Size, itemsize: int) -> Size | None:
+    """Return row-major strides whose rows begin at multiples of 16 bytes; None if all do."""
+    columns = size[-1] if len(size) > 1 else 0
+    if not isinstance(columns, int) or columns * itemsize % ROW_BYTES == 0:
+        return None
+    return contiguous_strides((*size[:-1], columns + -columns % (ROW_BYTES // itemsize)))
 
 
 def is_dense(size: Size, stride: Size) -> bool:

@@ -161,7 +161,8 @@ def _reorder(node: KernelNode) -> list[LoopDecision]:
     if order == list(range(len(order))):
         return []
     decision = LoopDecision(node.name, wide.sizes, tuple(order))
-    _permute(node, order, kept)
+    for body in bodies(node):
+        body.permute(order if len(body.sizes) == len(order) else order[:kept])
     return [decision]
 
 
@@ -173,11 +174,6 @@ def _wide_accesses(node: KernelNode, loops: int, kept: int) -> list[Access]:
             missing = (0,) * (loops - len(access.strides))
             result.append(Access(access.name, (*access.strides, *missing), access.offset))
     return result
-
-
-def _permute(node: KernelNode, order: list[int], kept: int) -> None:
-    for body in bodies(node):
-        body.permute(order if len(body.sizes) == len(order) else order[:kept])
 
 
 def _merge_all(node: KernelNode, kept: int) -> None:

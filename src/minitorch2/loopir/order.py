@@ -138,7 +138,8 @@ class Memory:
 
     def growth(self, node: BaseSchedulerNode) -> int:
         """Return the change of the bytes held when a node is done."""
-        dying = (name for name in self._last_read(node) if name not in self.outputs)
+        read = node.read_names - node.written_names - self.outputs
+        dying = (name for name in read if self.left[name] == 1)
         return self._allocated(node) - sum(self.bytes.get(name, 0) for name in dying)
 
     def run(self, node: BaseSchedulerNode) -> list[BaseSchedulerNode]:
@@ -153,10 +154,6 @@ class Memory:
 
     def _allocated(self, node: BaseSchedulerNode) -> int:
         return sum(self.bytes.get(name, 0) for name in node.written_names)
-
-    def _last_read(self, node: BaseSchedulerNode) -> list[str]:
-        names = node.read_names - node.written_names
-        return [name for name in names if self.left[name] == 1]
 
 
 def size_of(buffer: Buffer) -> int:

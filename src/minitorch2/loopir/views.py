@@ -197,13 +197,9 @@ def _smallest_group(old: Size, new: Size, i: int, j: int) -> tuple[int, int]:
     left = [(end, product(old[i:end])) for end in range(i, len(old) + 1)]
     right = [(end, product(new[j:end])) for end in range(j, len(new) + 1)]
     pairs = [(a, b) for a, p in left for b, q in right if (a > i or b > j) and equal(p, q)]
-    exhausted = [pair for pair in pairs if _rest_matches(old, new, *pair)]
+    # The sizes after a group must match, too: a 0 makes products misleading.
+    exhausted = [(i, j) for i, j in pairs if equal(product(old[i:]), product(new[j:]))]
     return min(exhausted, key=sum, default=(len(old), len(new)))
-
-
-def _rest_matches(old: Size, new: Size, i: int, j: int) -> bool:
-    """Return whether the sizes after a group can be matched, too (0 makes products misleading)."""
-    return equal(product(old[i:]), product(new[j:]))
 
 
 def flat_index(index: Index, size: Size) -> Expr:

@@ -5,6 +5,7 @@ import itertools
 import pytest
 import torch
 
+from minitorch2.loopir.expressions import index_symbol
 from minitorch2.loopir.fusion import can_fuse, score_fusion
 from minitorch2.loopir.iteration import Access, refine, split_counts, split_strides, vote_order
 from minitorch2.loopir.lower_graph import lower_graph
@@ -308,6 +309,19 @@ def test_splitting_a_loop_keeps_every_address():
 def test_votes_follow_the_larger_access():
     big, small = Access("a", (1, 64), 0), Access("b", (0, 1), 0)
     assert vote_order([0, 1], (64, 64), [big, small]) == [1, 0]
+
+
+def test_rows_found_by_an_index_are_walked_from_end_to_end():
+    """A sum of messages by their ends (`index_add`) once walked columns, as its indices lie."""
+    place = 64 * index_symbol("indirect0")
+    rows = [Access("x", (0, 1), place), Access("y", (0, 1), place)]
+    indices = [Access(name, (1, 0), 0) for name in "abc"]
+    assert vote_order([0, 1], (5000, 64), [*indices, *rows]) == [0, 1]
+    assert vote_order([0, 1], (64, 5000), [*map(turned, [*indices, *rows])]) == [1, 0]
+
+
+def turned(access):
+    return Access(access.name, access.strides[::-1], access.offset)
 
 
 def test_the_work_of_scheduling_grows_with_the_number_of_buffers():

@@ -237,8 +237,12 @@ def softmax(x: Tensor, dim: int, half_to_float: bool) -> Tensor:
     """``exp(x - max) / sum(exp(x - max))``."""
     wide = widen(x)
     exponentials = torch.exp(wide - _maximum(wide, dim))
-    result = exponentials / exponentials.sum([dim], keepdim=True)
-    return result if half_to_float else result.to(x.dtype)
+    total = exponentials.sum([dim], keepdim=True)
+    if half_to_float or wide is x:
+        return exponentials / total
+    return (exponentials * torch.reciprocal(total)).to(
+        x.dtype
+    )  # a quotient takes ten times as long
 
 
 @register_decomposition(aten._safe_softmax.default)

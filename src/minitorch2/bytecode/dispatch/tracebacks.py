@@ -32,7 +32,10 @@ def hide_frames(error: BaseException) -> None:
     the user's line themselves. With `config.verbose_tracebacks` nothing is hidden.
     """
     entries = list(_entries(error.__traceback__))
-    if config.current().verbose_tracebacks or _is_internal(error, entries):
+    is_internal = any(entry.tb_frame.f_code in _COMPILING for entry in entries)
+    if config.current().verbose_tracebacks or (
+        is_internal and not isinstance(error, MinitorchError)
+    ):
         return
     kept: list[TracebackType] = []
     for entry in entries:
@@ -48,12 +51,6 @@ def _entries(traceback: TracebackType | None) -> Iterator[TracebackType]:
     while traceback is not None:
         yield traceback
         traceback = traceback.tb_next
-
-
-def _is_internal(error: BaseException, entries: list[TracebackType]) -> bool:
-    if isinstance(error, MinitorchError):
-        return False
-    return any(entry.tb_frame.f_code in _COMPILING for entry in entries)
 
 
 def _linked(entries: list[TracebackType]) -> TracebackType | None:

@@ -61,7 +61,8 @@ def print_reading(check: Check, paths: Sequence[str], name: Name) -> str:
         case Op.SAME:
             return f"({x} is {paths[1]})"
         case Op.DISTINCT:
-            return f"{name(len)}({{{', '.join(_print_identity(check, x, name) for x in paths)}}})"
+            of = "{}.untyped_storage()._cdata" if check.of == "storages" else f"{name(id)}({{}})"
+            return f"{name(len)}({{{', '.join(map(of.format, paths))}}})"
         case Op.STATE:
             return f"{name(check.of)}()"
         case Op.PYTHON:
@@ -105,11 +106,6 @@ def _print_identical(now: str, known: object, name: Name) -> str:
     if known.is_weak:
         return f"{name(id)}({now}) == {known.identity}"
     return f"{now} is {name(known.get())}"
-
-
-def _print_identity(check: Check, path: str, name: Name) -> str:
-    """Return the expression of what must be different for all values."""
-    return f"{path}.untyped_storage()._cdata" if check.of == "storages" else f"{name(id)}({path})"
 
 
 def _print_metadata(of: str | int, path: str, name: Name) -> str:

@@ -339,7 +339,8 @@ class NumbaHandler(OpsHandler[TextValue]):
         dtypes = [arg.dtype for arg in args]
         operand = dtypes[1] if name == "where" else dtypes[0]
         texts = [arg.text for arg in args]
-        of_bfloats = operand == torch.float32 and all(map(self._is_loaded_bfloat, texts))
+        loaded = (text in self.bfloats and text.isidentifier() for text in texts)  # no constants
+        of_bfloats = operand == torch.float32 and all(loaded)
         text = operators.elementwise(name, texts, operand, of_bfloats=of_bfloats)
         depth = max(arg.depth for arg in args)
         result = self.assign(text, operators.result_dtype(name, dtypes), depth)
@@ -357,10 +358,6 @@ class NumbaHandler(OpsHandler[TextValue]):
             decisive = [arg for arg in args if arg.text == _DECISIVE[name]]
             return (decisive or [arg for arg in args if arg.text not in _SETTLED] or [*args])[0]
         return None
-
-    def _is_loaded_bfloat(self, text: str) -> bool:
-        """Return whether a text is a variable that holds a bfloat16, and not a constant."""
-        return text in self.bfloats and text.isidentifier()
 
     def _same_bfloats(self, result: TextValue, *values: TextValue) -> TextValue:
         """Note that a result, one of these values up to its sign, is a bfloat16 if they are."""

@@ -194,7 +194,5 @@ class IndexPrinter:
     def _is_nonnegative(self, expr: sympy.Expr) -> bool:
         """Return whether a value is not negative, so that C's division agrees with Python's."""
         limits = bounds(expr, self.ranges)
-        return limits is not None and is_nonnegative(limits[0]) and not self._is_indirect(expr)
-
-    def _is_indirect(self, expr: sympy.Expr) -> bool:
-        return bool(expr.free_symbols & set(self.indirect))
+        is_indirect = not expr.free_symbols.isdisjoint(self.indirect)
+        return limits is not None and is_nonnegative(limits[0]) and not is_indirect

@@ -42,17 +42,13 @@ def why_alone(kernel: KernelNode, buffers: Mapping[str, Buffer]) -> Refusal | No
         return Refusal("a template has its own launch")
     if not all(isinstance(size, int) for size in kernel.group):
         return Refusal("its programs are not known when the launch is printed")
-    if any(_reads_numbers(body.buffer) for body in bodies(kernel)):
+    origins = {node for body in bodies(kernel) for node in body.buffer.origins}
+    if any(free_symbols((node.args, dict(node.kwargs))) for node in origins):
         return Refusal("it reads numbers that vary, which are arguments of a launch of its own")
     warps = _domain(kernel, buffers, frozenset()).blocks.warps
     if warps > BLOCK.warps:
         return Refusal(f"its blocks take {warps} warps, others {BLOCK.warps}")
     return None
-
-
-def _reads_numbers(buffer: Buffer) -> bool:
-    """Return whether an operator of a buffer has a symbolic number among its arguments."""
-    return any(free_symbols((node.args, dict(node.kwargs))) for node in buffer.origins)
 
 
 @dataclass(frozen=True)

@@ -138,16 +138,12 @@ class KernelPrinter:
                 self.handler.run(node)
             return
         self.handler.is_last_pass = is_last
-        self.handler.body.open_loop(self._loop_head())
+        self.handler.body.open_loop(["rindex = roffset + rbase", *self._mask("r")])
         for node in nodes:
             self.handler.run(node)
         rnumel = self.domain.rnumel if isinstance(self.domain.rnumel, int) else "rnumel"
         self.handler.body.close_loop(f"for roffset in range(0, {rnumel}, RBLOCK):")
         self.handler.forget_loop_values()
-
-    def _loop_head(self) -> list[str]:
-        lines = ["rindex = roffset + rbase"]
-        return [*lines, *self._mask("r")]
 
     # -- the head -------------------------------------------------------------------------------
 
@@ -157,7 +153,9 @@ class KernelPrinter:
         program = self.program + (".to(tl.int64)" if wide else "")
         lines = self._static_extents()
         if domain.ynumel is not None:
-            lines += [f"program = {program}", f"columns = {self._columns()}"]
+            assert isinstance(domain.ynumel, int) and domain.blocks.y is not None
+            beside = -(-domain.ynumel // domain.blocks.y)  # tiles beside each other
+            lines += [f"program = {program}", f"columns = {beside}"]
             lines += [*self._index("y", "program % columns", "[None, :]")]
             return [*lines, *self._index("x", "program // columns", "[:, None]")]
         lines += self._index("x", program, "" if domain.rnumel is None else "[:, None]")
@@ -175,11 +173,6 @@ class KernelPrinter:
 
     def _mask(self, dim: str) -> list[str]:
         return [f"{dim}mask = {dim}index < {dim}numel"] if self.domain.needs_mask(dim) else []
-
-    def _columns(self) -> str:
-        """Return the number of tiles beside each other, as text."""
-        assert isinstance(self.domain.ynumel, int) and self.domain.blocks.y is not None
-        return str(-(-self.domain.ynumel // self.domain.blocks.y))
 
     def _reduction_head(self, wide: bool) -> list[str]:
         base = "tl.arange(0, RBLOCK)[None, :]" + (".to(tl.int64)" if wide else "")

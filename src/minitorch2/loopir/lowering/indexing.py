@@ -51,7 +51,8 @@ class IndexPlaces:
             raise NoLoopForm("a mask as index")
         self.common = broadcast_sizes([box.size for box in given.values()])
         self.loaders = {d: expand(box, self.common).make_loader() for d, box in given.items()}
-        self.place = _place_of_indices(sorted(given))
+        first, last = min(given), max(given)  # neighbours stay where they are
+        self.place = first if last - first + 1 == len(given) else 0
         self.full = x.size
         kept = tuple(n for dim, n in enumerate(x.size) if dim not in given)
         self.size: Size = (*kept[: self.place], *self.common, *kept[self.place :])
@@ -68,12 +69,6 @@ class IndexPlaces:
             return ops.indirect_indexing(load(selector), self.full[dim], wrap=wrap)
 
         return [coordinate(dim) for dim in range(len(self.full))]
-
-
-def _place_of_indices(dims: list[int]) -> int:
-    """Return the dimension of the result at which the broadcast dimensions begin."""
-    neighbours = dims == list(range(dims[0], dims[0] + len(dims)))
-    return dims[0] if neighbours else 0
 
 
 @lowering(aten.gather)

@@ -58,7 +58,9 @@ def overloads_of(target: OpOverload | OpOverloadPacket) -> list[OpOverload]:
         return [target]
     found = [getattr(target, name) for name in target.overloads()]  # type: ignore[no-untyped-call]
     functional = [o for o in found if not o._schema.is_mutable and _is_traced(o)]
-    return [o for o in functional if _gives_tensors(o) and not _takes_names(o)]
+    by_number = [o for o in functional if "name" not in o._overloadname.lower()]
+    # Overloads on numbers (`aten.add.int`) return no tensors, others take names of dimensions.
+    return [o for o in by_number if any("Tensor" in str(r.type) for r in o._schema.returns)]
 
 
 def _is_traced(overload: OpOverload) -> bool:
@@ -68,16 +70,6 @@ def _is_traced(overload: OpOverload) -> bool:
     """
     name = overload.name()  # type: ignore[no-untyped-call]
     return has_kernel(name) and not (has_kernel_for_key(name, "CompositeImplicitAutograd"))
-
-
-def _gives_tensors(overload: OpOverload) -> bool:
-    """Return whether an overload returns tensors; overloads on numbers (`aten.add.int`) do not."""
-    return any("Tensor" in str(result.type) for result in overload._schema.returns)
-
-
-def _takes_names(overload: OpOverload) -> bool:
-    """Return whether an overload takes names of dimensions, as in torch 2.11."""
-    return "name" in overload._overloadname.lower()
 
 
 def lowering(*targets: OpOverload | OpOverloadPacket) -> Callable[[Rule], Rule]:

@@ -31,17 +31,12 @@ def isin(
         if not isinstance(count, int) or count > MOST_COMPARED:
             raise NoLoopForm(f"it compares with more than {MOST_COMPARED} others")
         tests = reshape(tests, (-1,))
-    compare, gather = (_differ, all_) if invert else (_equal, any_)
+
+    def compare(dtype: torch.dtype, x: Value, y: Value) -> Value:
+        return ops.ne(x, y) if invert else ops.eq(x, y)
+
     found = make_pointwise(compare, (elements, tests), Promotion.ALWAYS_BOOL)
-    return gather(found, [-1])
-
-
-def _equal(dtype: torch.dtype, x: Value, y: Value) -> Value:
-    return ops.eq(x, y)
-
-
-def _differ(dtype: torch.dtype, x: Value, y: Value) -> Value:
-    return ops.ne(x, y)
+    return all_(found, [-1]) if invert else any_(found, [-1])
 
 
 @lowering(aten.bucketize.Tensor)

@@ -448,16 +448,12 @@ def _make_entry(callback: Callback) -> Entry:
         try:
             return plan.returning, answer(), plan.slots
         except BaseException as error:  # noqa: BLE001 - the stub raises it again
-            return plan.raising, _without_last_frame(error), plan.slots
+            behind = error.__traceback__ and error.__traceback__.tb_next  # without this frame
+            return plan.raising, error.with_traceback(behind), plan.slots
         finally:
             table[2 * row + 1] = 0
 
     return enter
-
-
-def _without_last_frame(error: BaseException) -> BaseException:
-    """Leave the frame that caught the exception out of its traceback."""
-    return error.with_traceback(error.__traceback__ and error.__traceback__.tb_next)
 
 
 _OWN_CODE = (
