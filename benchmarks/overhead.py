@@ -1,12 +1,16 @@
 """What a call costs when there is next to nothing to compute."""
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
-from benchmarks.cases import Case
+from benchmarks.cases import Case, Function
 
 
 def add_one(x: Tensor) -> Tensor:
@@ -22,6 +26,47 @@ def many_inputs(*tensors: Tensor) -> Tensor:
 
 def ten_linears() -> nn.Module:
     return nn.Sequential(*(nn.Linear(4, 4) for _ in range(10)))
+
+
+class Shift(nn.Module):
+    """A module of one parameter."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.by = nn.Parameter(torch.randn(8))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x + self.by
+
+
+def shifts(count: int) -> nn.Module:
+    """So many parameters, each in a module of its own: what costs time is to look at them."""
+    return nn.Sequential(*(Shift() for _ in range(count)))
+
+
+class PassingMode(TorchFunctionMode):
+    """A mode that changes nothing."""
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        return func(*args, **(kwargs or {}))
+
+
+@dataclass(frozen=True)
+class Within(Case):
+    """A case that is called inside of a context."""
+
+    context: Callable[[], AbstractContextManager[Any]] = nullcontext
+
+    def build(self, compiler: Callable[[Function], Function]) -> Function:
+        compiled = super().build(compiler)
+
+        def run(*inputs: Tensor) -> Any:
+            with self.context():
+                return compiled(*inputs)
+
+        return run
 
 
 def in_a_row(count: int) -> Callable[[Tensor], Tensor]:
@@ -78,6 +123,14 @@ def cases() -> list[Case]:
         Case("20 inputs", lambda: many_inputs, lambda: tuple(torch.randn(8) for _ in range(20))),
         Case("10 linears of width 4", ten_linears, lambda: (torch.randn(1, 4),)),
         *(
+            Case(f"{n} parameters in {n} modules", partial(shifts, n), lambda: (torch.randn(8),))
+            for n in (10, 100, 250, 1000)
+        ),
+        Within("x + 1, function mode", lambda: add_one, lambda: (torch.randn(8),),
+               context=PassingMode),
+        Within("x + 1, device context", lambda: add_one, lambda: (torch.randn(8),),
+               context=partial(torch.device, "cpu")),
+        *(
             Case(f"{n} kernels in a row", partial(in_a_row, n), lambda: (torch.randn(8, 8),))
             for n in (2, 5, 10)
         ),
@@ -89,4 +142,4 @@ def cases() -> list[Case]:
         Case("Adam, 20 parameters", adam_step, lambda: ()),
         Case("a list of 100", lambda: doubled, lambda: (*map(torch.randn, range(100, 800, 7)),)),
         Case("a graph break", lambda: with_a_break, lambda: (torch.randn(8),)),
-    ]
+    ]  # fmt: skip
