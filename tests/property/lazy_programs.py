@@ -211,7 +211,7 @@ def deferred(compile_after: int, backend: str, *, region: bool) -> Iterator[None
     """Defer what runs in the block, from an empty trie on."""
     with config.patch(backend=backend, lazy_compile_after=compile_after):
         try:
-            with lazy.lazily() if region else contextlib.nullcontext():
+            with lazy.lazily(eager_first=False) if region else contextlib.nullcontext():
                 yield
         finally:
             lazy.mark_step()

@@ -23,7 +23,7 @@ def lazily(function):
     """The function, with its operators deferred. Kernels are not what is tested here."""
 
     def deferred(*args):
-        with config.patch(backend="aot_eager"), lazy.lazily():
+        with config.patch(backend="aot_eager"), lazy.lazily(eager_first=False):
             return function(*args)
 
     return deferred

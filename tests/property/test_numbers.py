@@ -54,7 +54,7 @@ PROGRAMS = st.sampled_from((by_argument, by_container, by_attribute, by_global, 
 
 
 def deferred(function: Callable[..., Any], *args: Any) -> Any:
-    with lazy.lazily():
+    with lazy.lazily(eager_first=False):
         return function(*args)
 
 

@@ -61,7 +61,9 @@ def observe(tensor: torch.Tensor, cause: str, *, exposes: bool = False) -> torch
     """
     value = tensor.value if type(tensor) is LazyTensor else current().plain.get(id(tensor))
     with LOCK:
-        is_promised = value is not None and (is_pending(value.root) or is_pending(value))
+        is_promised = current().ref_made(tensor) is not None or (
+            value is not None and (is_pending(value.root) or is_pending(value))
+        )
         shown = tensor if value is None else value.root.data
         if is_promised or (shown is not None and current().uses(shown, exposes=exposes)):
             mark_step(cause=cause)
@@ -164,7 +166,7 @@ def _program(step: Step, live: frozenset[int], data: Sequence[torch.Tensor]) -> 
         COUNTS.obstacles[place.obstacle.splitlines()[0], str(user_line() or "")] += 1
         return None
     COMPILATIONS.append(cause)
-    place.programs.setdefault(live, []).insert(0, program)
+    place.programs = {**place.programs, live: [program, *place.programs.get(live, ())]}
     return program
 
 

@@ -23,6 +23,7 @@ from minitorch2.lazy.draw import draw
 from minitorch2.lazy.expect import expected_result
 from minitorch2.lazy.fallback import as_lazy, run_fallback
 from minitorch2.lazy.infer import map_tensors
+from minitorch2.lazy.ordinary import has_lazy, run_recorded
 from minitorch2.lazy.plan import BY_SIZE, PLANS, Plan, Way, argument_at, plan_of
 from minitorch2.lazy.record import NotPlainError, is_plain, record, value_of_plain
 from minitorch2.lazy.step import COUNTS, LOCK, Step, begin, current
@@ -39,47 +40,54 @@ from minitorch2.lazy.value import (
 from minitorch2.native.torch_internals.dispatch import make_wrapper_tensor
 
 
-def defer(
-    func: Operator, args: tuple[Any, ...], kwargs: Mapping[str, Any], *, in_region: bool = False
-) -> Any:
-    """Record a call of an operator; return its results as lazy tensors.
+def defer(func: Operator, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+    """Record a call with a lazy tensor, outside of a region; return its results as lazy tensors.
 
-    Outside of a region nobody sees operators on ordinary tensors alone. So these enter as copies,
-    and an operator that writes to one runs in eager mode.
+    Nobody sees operators on ordinary tensors alone. So these enter as copies, and an operator that
+    writes to one runs in eager mode.
 
     Raises what eager mode raises for these arguments, at this line.
     """
     with LOCK:
-        made = expected_result(current(), func, args, kwargs, in_region=in_region)
-        if made is not MISS:
-            return made
-        plan = PLANS.get(id(func)) or plan_of(func)
-        current().in_region = in_region
-        if plan.is_recorded:
-            first = args[0] if args else None
-            is_pending = type(first) is LazyTensor and first.value.step is current()
-            if not is_pending and (_are_numbers_of_the_host(args) or _is_number_made(args, kwargs)):
-                return _run_now(func, plan, args, kwargs)
-            if not in_region and plan.written and _writes_ordinary(plan, args, kwargs):
-                return run_fallback(func, plan, args, kwargs)
-            return _record(func, plan, args, kwargs)
-        if plan.way is Way.RESHAPE:
-            return _reshape(func, args, kwargs)
-        if plan.way is Way.SIZE:
-            func, args = BY_SIZE[func], (args[0], [*args[1].size()])
-            return _record(func, plan_of(func), args, kwargs)
-        if plan.way is Way.DRAW:
-            return draw(func, plan, args, kwargs, _record)
-        if plan.way is Way.PASS:
-            return func(*args, **kwargs)
-        if func is _ITEM and _is_number(args[0]):
+        made = expected_result(current(), func, args, kwargs, _NOTHING)
+        return defer_unexpected(func, args, kwargs, in_region=False) if made is MISS else made
+
+
+def defer_unexpected(
+    func: Operator, args: tuple[Any, ...], kwargs: Mapping[str, Any], *, in_region: bool
+) -> Any:
+    """Record a call that is not the expected one; `LOCK` is held.
+
+    Raises what eager mode raises for these arguments, at this line.
+    """
+    plan = PLANS.get(id(func)) or plan_of(func)
+    current().in_region = in_region
+    if plan.is_recorded:
+        first = args[0] if args else None
+        is_pending = type(first) is LazyTensor and first.value.step is current()
+        if not is_pending and (_are_numbers_of_the_host(args) or _is_number_made(args, kwargs)):
             return _run_now(func, plan, args, kwargs)
-        return run_fallback(func, plan, args, kwargs)
+        if not in_region and plan.written and _writes_ordinary(plan, args, kwargs):
+            return run_fallback(func, plan, args, kwargs)
+        return _record(func, plan, args, kwargs)
+    if plan.way is Way.RESHAPE:
+        return _reshape(func, args, kwargs)
+    if plan.way is Way.SIZE:
+        func, args = BY_SIZE[func], (args[0], [*args[1].size()])
+        return _record(func, plan_of(func), args, kwargs)
+    if plan.way is Way.DRAW:
+        return draw(func, plan, args, kwargs, _record)
+    if plan.way is Way.PASS:
+        return func(*args, **kwargs)
+    if func is _ITEM and _is_number(args[0]):
+        return _run_now(func, plan, args, kwargs)
+    return run_fallback(func, plan, args, kwargs)
 
 
 LazyTensor.defer = staticmethod(defer)
 _ITEM = torch.ops.aten._local_scalar_dense.default
 _AS_IT_IS: Final = nullcontext()
+_NOTHING: Final[dict[int, Value]] = {}
 
 
 def _record(func: Operator, plan: Plan, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
@@ -100,6 +108,10 @@ def _record(func: Operator, plan: Plan, args: tuple[Any, ...], kwargs: Mapping[s
     if results is not None and plan.gives_one and len(step.numbers) < step.most_operators:
         return _promise(step, results[0], 0, None, None)
     data: Sequence[Any] = ()
+    if results is None and step.in_region and not has_lazy(args, kwargs):
+        made = run_recorded(step, func, plan, args, kwargs)
+        _end_long_step(step)
+        return made
     if results is None:
         given, data = run_event(step, func, plan, args, kwargs)
         if not all(tensor is None or is_plain(tensor) for tensor in data):
@@ -114,9 +126,13 @@ def _record(func: Operator, plan: Plan, args: tuple[Any, ...], kwargs: Mapping[s
         if plan.counts_writes:
             torch.autograd.graph.increment_version(written)
     made = _results(step, func, plan, args, kwargs, results, data)
+    _end_long_step(step)
+    return made
+
+
+def _end_long_step(step: Step) -> None:
     if len(step.numbers) >= step.most_operators:
         mark_step(cause="lazy_most_operators")
-    return made
 
 
 def _results(
@@ -229,7 +245,8 @@ def _is_number(argument: Any) -> bool:
         if value.step is step or value.error is not None or value.view is not None:
             return False
         return value.data is not None and not step.has_memory_of(value.data)
-    return type(argument) is torch.Tensor and not step.has_memory_of(argument)
+    is_new = step.ref_made(argument) is None and not step.has_memory_of(argument)
+    return type(argument) is torch.Tensor and is_new
 
 
 def _run_now(func: Operator, plan: Plan, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:

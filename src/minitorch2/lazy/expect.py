@@ -26,13 +26,23 @@ from minitorch2.lazy.trie import MISS, Event, Form, no_match
 from minitorch2.lazy.value import LazyTensor, Meta, Ref, Value, View, ref_of
 from minitorch2.native.torch_internals.dispatch import make_wrapper_tensor
 
-_NOTHING: Final[dict[int, Value]] = {}
-
 
 def expected_result(
-    step: Step, func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], *, in_region: bool
+    step: Step,
+    func: Any,
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
+    plain: Mapping[int, Value],
 ) -> Any:
-    """Record a call that is the expected one and return its results; otherwise return `MISS`."""
+    """Record a call that is the expected one and return its results; otherwise return `MISS`.
+
+    Args:
+        step: the step.
+        func: the operator.
+        args: its arguments by position.
+        kwargs: its arguments by name.
+        plain: the ordinary tensors that stand for values of the step; none outside of a region.
+    """
     after = step.form.expected
     if (
         after is None
@@ -42,7 +52,7 @@ def expected_result(
         or len(step.numbers) + 1 >= step.most_operators
     ):
         return MISS
-    return after.match(after, step, func, args, kwargs, step.plain if in_region else _NOTHING)
+    return after.match(after, step, func, args, kwargs, plain)
 
 
 def expect(before: Form, step: Step, plan: Plan, args: tuple[Any, ...], event: Event) -> None:

@@ -10,6 +10,7 @@ from typing import Any, Final
 from minitorch2.graph.node import SourceLine
 from minitorch2.lazy.step import COUNTS, TRIE, Counters, Step
 from minitorch2.lazy.trie import Numbers, Place
+from minitorch2.lazy.visit import VISITED
 
 
 @dataclass(frozen=True)
@@ -175,7 +176,8 @@ class Metrics:
         steps = c.interpreted + c.ran
         lines = [
             f"{c.recorded} events recorded, {c.inferred} operators inferred; {c.now} ran at once",
-            f"{steps} steps: {c.ran} as programs, {c.interpreted} operator by operator",
+            f"{steps} steps: {c.ran} as programs, {c.interpreted} operator by operator; "
+            f"{c.first_visits} first visits in eager mode",
             f"{self.compiled} programs compiled; {self.places} places remembered",
             *_table("barriers", c.barriers),
             *_table("operators in eager mode", c.fallbacks),
@@ -200,3 +202,4 @@ def forget() -> None:
     """Forget all counts and compilations."""
     COMPILATIONS.clear()
     COUNTS.__init__()  # type: ignore[misc]
+    VISITED.clear()

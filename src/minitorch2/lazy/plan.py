@@ -44,6 +44,8 @@ class Plan:
         func: the operator.
         way: what is done with a call.
         is_recorded: whether it is recorded.
+        runs_ordinarily: whether a call with ordinary tensors may run before it is known to be one
+            that a step holds.
         varies: for each argument, whether its numbers may vary from step to step.
         varies_by_name: the same by the arguments' names.
         written: the position of each argument that is written; the name if it must be named.
@@ -60,6 +62,7 @@ class Plan:
     func: Operator
     way: Way
     is_recorded: bool
+    runs_ordinarily: bool
     varies: tuple[bool, ...]
     varies_by_name: dict[str, bool]
     written: tuple[int | str, ...]
@@ -104,11 +107,12 @@ def _make_plan(func: Operator) -> Plan:
     facts = alias_facts(func)
     returned = tuple(_returned(func, places))
     is_list = len(returned) == 1 and str(func._schema.returns[0].type).startswith("List")
-    way = _way(func)
+    way, sized_by_data = _way(func), torch.Tag.dynamic_output_shape in func.tags
     return Plan(
         func,
         way,
         way is Way.RECORD,
+        way is Way.RECORD and not sized_by_data and func not in _READ_OFFSETS,
         tuple(kinds),
         varies,
         tuple(places[name] for name in facts.written),
@@ -118,7 +122,7 @@ def _make_plan(func: Operator) -> Plan:
         is_list,
         func in _READ_OFFSETS,
         func.namespace != "aten" or "arange" in func.__name__ or "upsample" in func.__name__,
-        torch.Tag.dynamic_output_shape in func.tags,
+        sized_by_data,
         bool(facts.written) and func.__name__.startswith("_foreach_"),
     )
 

@@ -102,9 +102,12 @@ def encode(
     numbers: list[int | float] = []
     shares = bool(plan.written) or plan.is_view
     for argument, varies in zip(args, plan.varies, strict=False):
-        if type(argument) is LazyTensor:  # as in `_add`: most arguments are
+        kind = type(argument)  # as in `_add`: most arguments are of these kinds
+        if kind is LazyTensor:
             value = argument.value
             event.append(value.ref if value.step is step else _enter(step, value))
+        elif kind is torch.Tensor:
+            event.append(step.ref_made(argument) or _ref_of_plain(step, argument, shares=shares))
         else:
             _add(step, argument, varies, shares, event, numbers)
     for name, argument in kwargs.items():
@@ -171,12 +174,16 @@ def _add(
             _add(step, item, varies, shares, event, numbers)
         event.append(END)
     elif isinstance(argument, torch.Tensor):
-        value = value_of_plain(step, argument, shares=shares)
-        event.append(value.ref if value.step is step else _enter(step, value))
+        event.append(step.ref_made(argument) or _ref_of_plain(step, argument, shares=shares))
     elif isinstance(argument, torch.Generator):
         raise NotPlainError
     else:
         event.append((kind, repr(argument) if kind in (float, complex) else argument))
+
+
+def _ref_of_plain(step: Step, tensor: torch.Tensor, *, shares: bool) -> Ref:
+    value = value_of_plain(step, tensor, shares=shares)
+    return value.ref if value.step is step and value.ref is not None else _enter(step, value)
 
 
 def value_of_plain(step: Step, tensor: torch.Tensor, *, shares: bool) -> Value:
@@ -217,12 +224,19 @@ def _is_free_number(step: Step, tensor: torch.Tensor) -> bool:
 def is_plain(tensor: torch.Tensor) -> bool:
     """Return whether a tensor is an ordinary one, with memory on a CPU or GPU."""
     return (
-        type(tensor) in _PLAIN
-        and tensor.layout is torch.strided
-        and tensor.device.type in ("cpu", "cuda")
-        and not (tensor.is_quantized or tensor.is_nested)
+        is_plain_result(tensor)
         and not is_wrapped_by_transform(tensor)
         and not (tensor.is_conj() or tensor.is_neg() or tensor._is_zerotensor())
+    )
+
+
+def is_plain_result(tensor: torch.Tensor) -> bool:
+    """Return whether what an operator has made of ordinary tensors is one, too."""
+    return (
+        type(tensor) in _PLAIN
+        and tensor.layout is torch.strided
+        and (tensor.is_cpu or tensor.is_cuda)
+        and not (tensor.is_quantized or tensor.is_nested)
     )
 
 

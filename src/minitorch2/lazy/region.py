@@ -7,7 +7,7 @@ read behind the dispatcher's back: a function mode ends the step before such a m
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
 from typing import Any, Final
 
 import torch
@@ -15,18 +15,21 @@ from torch.overrides import TorchFunctionMode
 
 from minitorch2.graph.dispatch_mode import DispatchMode
 from minitorch2.lazy.barrier import mark_step, observe
-from minitorch2.lazy.defer import defer
+from minitorch2.lazy.defer import defer_unexpected
 from minitorch2.lazy.expect import expected_result
 from minitorch2.lazy.infer import map_tensors
+from minitorch2.lazy.ordinary import new_result
+from minitorch2.lazy.parameter_lists import lists_of_parameters
 from minitorch2.lazy.step import LOCK, current
 from minitorch2.lazy.trie import MISS
 from minitorch2.lazy.value import LazyTensor, Operator, undeferred
+from minitorch2.lazy.visit import FirstVisit, first_visit
 from minitorch2.native.torch_internals.functions import READERS_OF_LENGTHS
 from minitorch2.native.torch_internals.modes import DisableTorchFunction
 
 
 @contextmanager
-def lazily(*, guarded: bool = True) -> Iterator[None]:
+def lazily(*, guarded: bool = True, eager_first: bool = True) -> Iterator[None]:
     """Defer all operators of the block; leaving it computes what is still pending.
 
     Nothing in the program changes: values, printed text, exceptions, views and gradients are those
@@ -36,15 +39,26 @@ def lazily(*, guarded: bool = True) -> Iterator[None]:
     Args:
         guarded: whether methods that read memory directly (``numpy``, ``data_ptr``) see pending
             writes of ordinary tensors. It costs about a microsecond a call.
+        eager_first: whether operators run in eager mode until the program comes by again: until it
+            enters the same line again, or an instruction of the block calls the same function of
+            PyTorch again. Only a guarded region sees that.
 
     Raises:
         Exception: what a pending operator raises for its data.
     """
-    try:
-        with _Guard() if guarded else nullcontext(), _Deferring():  # type: ignore[no-untyped-call]
-            yield
-    finally:
-        mark_step(wait=True, cause="end of the region")
+    with ExitStack() as stack:
+
+        def begin() -> None:
+            stack.enter_context(lists_of_parameters())
+            stack.enter_context(_Deferring())  # type: ignore[no-untyped-call]
+
+        stack.callback(mark_step, wait=True, cause="end of the region")
+        visit = first_visit(begin) if guarded and eager_first else None
+        if guarded:
+            stack.enter_context(_Guard(visit))
+        if visit is None:
+            begin()
+        yield
 
 
 class _Deferring(DispatchMode):  # type: ignore[no-untyped-call]
@@ -59,11 +73,15 @@ class _Deferring(DispatchMode):  # type: ignore[no-untyped-call]
     ) -> Any:
         kwargs = kwargs or {}
         with LOCK:
-            made = expected_result(current(), func, args, kwargs, in_region=True)
-        if made is not MISS:
-            return made
-        with DisableTorchFunction():
-            return defer(func, args, kwargs, in_region=True)
+            step = current()
+            if step.at_once:
+                made = new_result(step, func, args, kwargs)
+            else:
+                made = expected_result(step, func, args, kwargs, step.plain)
+            if made is not MISS:
+                return made
+            with DisableTorchFunction():
+                return defer_unexpected(func, args, kwargs, in_region=True)
 
 
 _READERS: Final = {
@@ -91,7 +109,11 @@ _WATCHED: Final = {*_READERS, *_READERS_OF_INDICES, *_READERS_OF_LISTS, *READERS
 
 
 class _Guard(TorchFunctionMode):
-    """Ends the step before an ordinary tensor's memory is read directly."""
+    """Ends the step before an ordinary tensor's memory is read directly; ends a first visit."""
+
+    def __init__(self, visit: FirstVisit | None) -> None:
+        super().__init__()
+        self._visit = visit
 
     def __torch_function__(
         self,
@@ -100,6 +122,9 @@ class _Guard(TorchFunctionMode):
         args: tuple[Any, ...] = (),
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
+        if self._visit is not None and self._visit.ends(func):
+            self._visit.begin()
+            self._visit = None
         if func not in _WATCHED:
             return func(*args, **(kwargs or {}))
         if func in _READERS and args and type(args[0]) is not LazyTensor:

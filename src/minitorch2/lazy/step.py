@@ -53,6 +53,8 @@ class Step:
         writes: whether an operator wrote to memory that was there before the step.
         most_operators: after so many, the step ends.
         at_once: whether the operators have run so far, since one of them was new.
+        made: the ordinary tensors that such operators have made in a region, with their numbers,
+            by identity.
         catch_up: runs the operators of a step so far (set by `barrier.py`).
     """
 
@@ -73,6 +75,7 @@ class Step:
         self.writes = False
         self.most_operators = config.current().lazy_most_operators
         self.at_once = False
+        self.made: dict[int, tuple[weakref.ref[torch.Tensor], Ref]] = {}
         self._converter: FakeConverter | None = None
 
     def known_results(self, event: Event, sizes: Numbers, numbers: Numbers) -> Metas | None:
@@ -114,7 +117,7 @@ class Step:
             self.at_once = True
         return self.at_once
 
-    def held(self) -> list[Value | None]:
+    def held(self) -> list[Any]:
         """Return the values by their numbers; None for those that only the step holds.
 
         Python's references tell. A view is let go before its base.
@@ -155,6 +158,19 @@ class Step:
         values.append(weakref.ref(value) if self.at_once else value)
         return ref
 
+    def make(self, tensor: torch.Tensor | None) -> None:
+        """Give an ordinary tensor that an operator has made the next number of the step."""
+        known = None
+        if tensor is not None:
+            known = weakref.ref(tensor)
+            self.made[id(tensor)] = known, ref_of(len(self.values))
+        self.values.append(known)
+
+    def ref_made(self, tensor: torch.Tensor) -> Ref | None:
+        """Return the number of an ordinary tensor that an operator of the step has made."""
+        known = self.made.get(id(tensor))
+        return known[1] if known is not None and known[0]() is tensor else None
+
     def skip(self) -> None:
         """Count a result that no value stands for."""
         self.values.append(None)
@@ -169,7 +185,7 @@ class Step:
             if value.data is not None and sys.getrefcount(value) > _OF_THE_STEP - self.at_once:
                 value.data = value.data.detach()
         for ended in self.held() if self.at_once else self.values:
-            if ended is not None:
+            if isinstance(ended, Value):
                 ended.step = ended.ref = ended.fake = None
 
     def copy_of(self, tensor: torch.Tensor) -> Value:
@@ -205,6 +221,7 @@ class Counters:
         obstacles: steps that cannot be compiled, by reason and line of the barrier.
         interpreted: steps that ran operator by operator.
         ran: steps that ran as compiled programs.
+        first_visits: regions that ran in eager mode, at least until the program came by again.
     """
 
     recorded: int = 0
@@ -215,6 +232,7 @@ class Counters:
     obstacles: Counter[tuple[str, str]] = field(default_factory=Counter)
     interpreted: int = 0
     ran: int = 0
+    first_visits: int = 0
 
 
 COUNTS = Counters()

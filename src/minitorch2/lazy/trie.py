@@ -12,8 +12,9 @@ shape is propagated, no graph is built, nothing is hashed but one event. The Laz
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, Final, Protocol, TypeAlias
 
 import torch
@@ -28,6 +29,7 @@ Event: TypeAlias = tuple[Any, ...]
 
 MISS: Final = object()
 """The answer to a call that was not expected."""
+NO_PROGRAMS: Final[Mapping[frozenset[int], Sequence[Program]]] = MappingProxyType({})
 MOST_SAMPLES = 4
 """So many different steps that ended at one place are remembered, to see which numbers vary."""
 
@@ -70,8 +72,8 @@ class Place:
     line: SourceLine | None = None
     next: dict[Event, Place] = field(default_factory=dict)
     seen: int = 0
-    samples: list[tuple[Numbers, ...]] = field(default_factory=list)
-    programs: dict[frozenset[int], list[Program]] = field(default_factory=dict)
+    samples: tuple[tuple[Numbers, ...], ...] = ()
+    programs: Mapping[frozenset[int], Sequence[Program]] = field(default_factory=lambda: NO_PROGRAMS)
     obstacle: str = ""
 
     @property
@@ -94,7 +96,7 @@ class Place:
         """Remember the numbers of a step that ended here, if they are new."""
         self.seen += 1
         if numbers not in self.samples:
-            self.samples = [*self.samples[1 - MOST_SAMPLES :], numbers]
+            self.samples = (*self.samples[1 - MOST_SAMPLES :], numbers)
 
 
 def no_match(*_: Any) -> Any:
@@ -132,7 +134,10 @@ class Trie:
 
     def first(self, default: torch.dtype) -> Form:
         """Return where steps begin whose new tensors have this dtype by default."""
-        return self.firsts.setdefault(default, Form(Place()))
+        known = self.firsts.get(default)
+        if known is None:
+            known = self.firsts[default] = Form(Place())
+        return known
 
     def follow(self, place: Place, event: Event, numbers: Numbers) -> Place:
         """Return the place behind another one, a new one if the event is new there."""
