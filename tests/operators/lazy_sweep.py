@@ -64,7 +64,10 @@ def deferred(op: OpInfo, sample: SampleInput, way: str, compile_after: int) -> I
     options = {"backend": "aot_eager", "lazy_compile_after": compile_after}
     is_region = way == REGION
     for _ in range(2):
-        with config.patch(**options), lazy.lazily(eager_first=False) if is_region else nullcontext():
+        with (
+            config.patch(**options),
+            lazy.lazily(eager_first=False) if is_region else nullcontext(),
+        ):
             made = call(op, sample, (lambda t: t) if is_region else lazy.to_lazy)
             lazy.mark_step()
             yield real(made)

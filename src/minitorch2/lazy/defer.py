@@ -79,7 +79,7 @@ def defer_unexpected(
         return draw(func, plan, args, kwargs, _record)
     if plan.way is Way.PASS:
         return func(*args, **kwargs)
-    if func is _ITEM and _is_number(args[0]):
+    if func is _ITEM and is_number(args[0]):
         return _run_now(func, plan, args, kwargs)
     return run_fallback(func, plan, args, kwargs)
 
@@ -222,7 +222,7 @@ def _are_numbers_of_the_host(args: tuple[Any, ...]) -> bool:
         first = first[0]
     if not isinstance(first, torch.Tensor) or first.dim() or not first.is_cpu:
         return False
-    return all(_is_number(a) for a in args if isinstance(a, torch.Tensor | list | tuple))
+    return all(is_number(a) for a in args if isinstance(a, torch.Tensor | list | tuple))
 
 
 def _is_number_made(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:
@@ -233,10 +233,10 @@ def _is_number_made(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:
     return device is None or device.type == "cpu"
 
 
-def _is_number(argument: Any) -> bool:
+def is_number(argument: Any) -> bool:
     """Return whether an argument is a number of the host, or a list of such numbers or floats."""
     if type(argument) is list:
-        return all(type(item) is float or _is_number(item) for item in argument)
+        return all(type(item) is float or is_number(item) for item in argument)
     if not isinstance(argument, torch.Tensor) or argument.dim() or not argument.is_cpu:
         return False
     step = current()

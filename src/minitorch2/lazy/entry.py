@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 import torch
 
 from minitorch2.lazy.step import Step
-from minitorch2.lazy.trie import MISS, Form, no_match
+from minitorch2.lazy.trie import ENTERED, MISS, Form
 from minitorch2.lazy.value import LazyTensor, Value, ref_of
 from minitorch2.native.torch_internals.gradients import is_wrapped_by_transform
 
@@ -40,12 +40,10 @@ def expect_entries(step: Step, entries: Sequence[Entry], func: Any, args: Sequen
         where = _where(step, args, value)
         if where is None or value.data is None or not value.data.dim():
             return
-        if after.match is no_match:
-            data = value.data
-            form = data.size(), data.stride(), data.dtype, data.device
-            after.match, after.wanted = _enter, (func, *where, *form, after.results[0])
-        if after.wanted[:3] != (func, *where):
-            return
+        data, meta = value.data, after.results[0]
+        form = data.size(), data.stride(), data.dtype, data.device
+        after.match = _enter
+        after.wanted = (func, *where, *form, None if meta is None else meta.fake)
         before.expected = after
 
 
@@ -73,15 +71,13 @@ def _enter(
     kwargs: Mapping[str, Any],
     plain: Mapping[int, Value],
 ) -> Any:
-    """Let expected data in, and match what is expected behind them."""
-    operator, position, index, size, stride, dtype, device, meta = after.wanted
+    """Let expected data in, and return `ENTERED`; return `MISS` for other data."""
+    operator, position, index, size, stride, dtype, device, fake = after.wanted
     if func is not operator or len(args) <= position:
         return MISS
     given = args[position]
-    if index is not None:
-        if type(given) is not list or len(given) <= index:
-            return MISS
-        given = given[index]
+    if type(given) is list:
+        given = given[index] if index is not None and len(given) > index else None
     value = _value_to_enter(step, given, plain)
     data = None if value is None else value.data
     if (
@@ -103,12 +99,9 @@ def _enter(
     step.form, step.place = after, after.place
     step.numbers.append(size)
     step.inputs.append(value)
-    value.step, value.ref, value.fake = step, ref_of(len(step.values)), meta.fake
+    value.step, value.ref, value.fake = step, ref_of(len(step.values)), fake
     step.values.append(value)
-    following = after.expected
-    if following is None:
-        return MISS
-    return following.match(following, step, func, args, kwargs, plain)
+    return ENTERED
 
 
 def _value_to_enter(step: Step, given: Any, plain: Mapping[int, Value]) -> Value | None:

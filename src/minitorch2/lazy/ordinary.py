@@ -1,9 +1,9 @@
-"""Operators on ordinary tensors in a region, while the step is new: they run, and the trie learns them.
+"""Operators on ordinary tensors in a region, while the step is new: they run and are recorded.
 
     result ::= an ordinary tensor, which the step knows by its identity while it lives
 
 Nothing is promised, so nothing is wrapped, and a program that runs once holds eager mode's own
-tensors. Where the step has promises already, their values are there (`Step.meets_new`).
+tensors. The promises that the step has made before have been kept by then (`Step.meets_new`).
 """
 
 from __future__ import annotations
@@ -23,9 +23,7 @@ from minitorch2.lazy.trie import MISS
 from minitorch2.lazy.value import LazyTensor, Operator
 
 
-def new_result(
-    step: Step, func: Operator, args: tuple[Any, ...], kwargs: Mapping[str, Any]
-) -> Any:
+def new_result(step: Step, func: Operator, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
     """Run and record a call of a step that is new; return `MISS` if it needs the longer way.
 
     Raises:
@@ -51,7 +49,7 @@ def new_result(
 
 
 def _is_ordinary_call(step: Step, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:
-    """Return whether a call begins with an ordinary tensor that is no number of the host."""
+    """Return whether a call begins with an ordinary tensor, and with more than a host's number."""
     first = args[0] if args else None
     if type(first) is list and first:
         first = first[0]
@@ -83,7 +81,7 @@ def run_recorded(
         step.go_back()
         raise
     new = [result] if plan.gives_one else new_results(plan, result)
-    if not all([tensor is None or is_plain_result(tensor) for tensor in new]):
+    if not all(tensor is None or is_plain_result(tensor) for tensor in new):
         step.go_back()
         COUNTS.fallbacks[str(func), str(user_line() or "")] += 1
         return result

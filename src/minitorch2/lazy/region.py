@@ -15,17 +15,18 @@ from torch.overrides import TorchFunctionMode
 
 from minitorch2.graph.dispatch_mode import DispatchMode
 from minitorch2.lazy.barrier import mark_step, observe
-from minitorch2.lazy.defer import defer_unexpected
+from minitorch2.lazy.defer import defer_unexpected, is_number
 from minitorch2.lazy.expect import expected_result
 from minitorch2.lazy.infer import map_tensors
 from minitorch2.lazy.ordinary import new_result
 from minitorch2.lazy.parameter_lists import lists_of_parameters
-from minitorch2.lazy.step import LOCK, current
+from minitorch2.lazy.step import COUNTS, LOCK, current
 from minitorch2.lazy.trie import MISS
 from minitorch2.lazy.value import LazyTensor, Operator, undeferred
 from minitorch2.lazy.visit import FirstVisit, first_visit
+from minitorch2.native.torch_internals.dispatch import DisableTorchDispatch
 from minitorch2.native.torch_internals.functions import READERS_OF_LENGTHS
-from minitorch2.native.torch_internals.modes import DisableTorchFunction
+from minitorch2.native.torch_internals.modes import DisableTorchFunction, count_dispatch_modes
 
 
 @contextmanager
@@ -84,6 +85,7 @@ class _Deferring(DispatchMode):  # type: ignore[no-untyped-call]
                 return defer_unexpected(func, args, kwargs, in_region=True)
 
 
+_ITEM: Final = torch.Tensor.item
 _READERS: Final = {
     torch.Tensor.numpy,
     torch.Tensor.tolist,
@@ -125,6 +127,10 @@ class _Guard(TorchFunctionMode):
         if self._visit is not None and self._visit.ends(func):
             self._visit.begin()
             self._visit = None
+        if func is _ITEM and type(args[0]) is torch.Tensor and _may_read_now(args[0]):
+            COUNTS.now += 1
+            with DisableTorchDispatch():
+                return func(*args)
         if func not in _WATCHED:
             return func(*args, **(kwargs or {}))
         if func in _READERS and args and type(args[0]) is not LazyTensor:
@@ -140,6 +146,12 @@ class _Guard(TorchFunctionMode):
             args = (*args[:1], *map(_read, args[1:]))
             kwargs = {n: _read(a) if n in _INDICES else a for n, a in (kwargs or {}).items()}
         return func(*args, **(kwargs or {}))
+
+
+def _may_read_now(tensor: torch.Tensor) -> bool:
+    """Return whether a number of the host may be read; optimizers do so for each parameter."""
+    with DisableTorchFunction():
+        return count_dispatch_modes() == 1 and is_number(tensor)
 
 
 def _read(argument: Any) -> Any:

@@ -52,6 +52,7 @@ class Step:
         memories: the first input in each memory, by the identity of the storage.
         writes: whether an operator wrote to memory that was there before the step.
         most_operators: after so many, the step ends.
+        entries: the data that have entered with the last call, at known forms.
         at_once: whether the operators have run so far, since one of them was new.
         made: the ordinary tensors that such operators have made in a region, with their numbers,
             by identity.
@@ -74,6 +75,7 @@ class Step:
         self.memories: dict[int, int] = {}
         self.writes = False
         self.most_operators = config.current().lazy_most_operators
+        self.entries: list[Any] = []
         self.at_once = False
         self.made: dict[int, tuple[weakref.ref[torch.Tensor], Ref]] = {}
         self._converter: FakeConverter | None = None

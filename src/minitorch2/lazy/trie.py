@@ -29,7 +29,11 @@ Event: TypeAlias = tuple[Any, ...]
 
 MISS: Final = object()
 """The answer to a call that was not expected."""
-NO_PROGRAMS: Final[Mapping[frozenset[int], Sequence[Program]]] = MappingProxyType({})
+Programs: TypeAlias = "Mapping[frozenset[int], Sequence[Program]]"
+"""By the values that were alive."""
+NO_PROGRAMS: Final[Programs] = MappingProxyType({})
+ENTERED: Final = object()
+"""The answer to a call whose next data have entered, as they were expected to."""
 MOST_SAMPLES = 4
 """So many different steps that ended at one place are remembered, to see which numbers vary."""
 
@@ -73,7 +77,7 @@ class Place:
     next: dict[Event, Place] = field(default_factory=dict)
     seen: int = 0
     samples: tuple[tuple[Numbers, ...], ...] = ()
-    programs: Mapping[frozenset[int], Sequence[Program]] = field(default_factory=lambda: NO_PROGRAMS)
+    programs: Programs = field(default_factory=lambda: NO_PROGRAMS)
     obstacle: str = ""
 
     @property

@@ -94,7 +94,7 @@ def count_of_looks(monkeypatch, function, times=5):
     return looks
 
 
-def test_a_step_that_repeats_looks_up_only_calls_with_data_that_enter(monkeypatch):
+def test_a_step_that_repeats_looks_up_nearly_no_call(monkeypatch):
     x, weight = torch.randn(4, 4), nn.Parameter(torch.randn(4, 4))
 
     def step():
@@ -105,7 +105,7 @@ def test_a_step_that_repeats_looks_up_only_calls_with_data_that_enter(monkeypatc
         return torch.where(first > 2, first, second)
 
     looks = [str(func) for func in count_of_looks(monkeypatch, step)]
-    assert "aten.mm.default" in looks and len(looks) <= 3, looks
+    assert set(looks) <= {"aten.scalar_tensor.default"}, looks
 
 
 def test_lists_of_tensors_are_matched(monkeypatch):
@@ -119,8 +119,7 @@ def test_lists_of_tensors_are_matched(monkeypatch):
         return torch._foreach_sqrt(torch._foreach_abs(tensors))
 
     wanted = [t.clone() for t in tensors]
-    looks = count_of_looks(monkeypatch, step)
-    assert [str(func) for func in looks] == ["aten._foreach_add_.List"]
+    assert not count_of_looks(monkeypatch, step)
     given, tensors = tensors, wanted
     for _ in range(5):
         step()
@@ -226,3 +225,115 @@ def test_texts_of_matchers_are_shared_by_operators_of_one_kind():
             x = torch.ones(3) * 2.0
             x.tan().tanh().abs().mean()
     assert expect._matcher.cache_info().currsize - before <= 1
+
+
+# Data that are expected to enter ------------------------------------------------------------------
+
+
+class Twice(torch.Tensor):
+    """A subclass, which no step holds."""
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        lambda x: x[:, :2],
+        lambda x: x.t(),
+        lambda x: x.double(),
+        lambda x: x.clone()[::2],
+        lambda x: torch.from_numpy(x.numpy().copy()),
+        lambda x: x.as_subclass(Twice),
+        lambda x: x.to(torch.complex64).conj(),
+        lambda x: x.sum(),
+        lambda x: x.to_sparse(),
+        lambda x: nn.Parameter(x),
+    ],
+    ids="narrow turned double every_other numpy subclass conjugate number sparse parameter".split(),
+)
+def test_data_that_differ_a_little_enter_as_what_they_are(other):
+    def program(x, y):
+        return (x * 2).sum() + y.sum(), x
+
+    given, y = torch.arange(16.0).view(4, 4), torch.ones(3)
+    for number in range(7):
+        x = other(given.clone()) if number in (4, 5) else given.clone()
+        wanted = program(x, y)
+        with minitorch2.lazily():
+            total, same = program(x, y)
+        assert same is x
+        torch.testing.assert_close(lazy.to_eager(total), lazy.to_eager(wanted[0]))
+
+
+def test_memory_that_has_entered_does_not_enter_again_by_another_tensor():
+    base = torch.zeros(2, 3)
+    for number in range(1, 7):
+        first, second = base.detach(), (base.detach() if number > 3 else torch.zeros(2, 3))
+        with minitorch2.lazily():
+            first.add_(1)
+            total = (second * 2).sum()
+        assert total.item() == (12.0 * number if number > 3 else 0.0)
+
+
+def test_a_long_list_of_tensors_enters_without_recursion():
+    tensors = [torch.zeros(2) for _ in range(1100)]
+    for _ in range(5):
+        with config.patch(lazy_compile_after=99), minitorch2.lazily():
+            torch._foreach_add_(tensors, 1.0)
+    assert all(tensor.tolist() == [5.0, 5.0] for tensor in tensors)
+
+
+# Optimizers in regions ----------------------------------------------------------------------------
+
+
+def test_an_optimizer_that_leaves_it_open_takes_lists_in_a_region():
+    """One call for all parameters: else the optimizer is most of the operators of a step."""
+    x = torch.randn(5, 8)
+    recorded = {}
+    for foreach in (None, False):
+        lazy.reset()
+        for model, optimizer in trained("AdamW", foreach, 3):
+            with minitorch2.lazily():
+                step_of(model, optimizer, x)
+            assert [group["foreach"] for group in optimizer.param_groups] == [foreach]
+        recorded[foreach] = lazy.metrics().counts.recorded
+    assert recorded[None] < 0.75 * recorded[False], recorded
+
+
+def test_settings_of_optimizers_are_as_before_when_a_step_fails():
+    p = nn.Parameter(torch.ones(2))
+    optimizer = torch.optim.Adam([p])
+    p.grad = torch.ones(2)
+    optimizer.state[p] = {"step": torch.tensor(1.0), "exp_avg": torch.ones(3)}
+    optimizer.state[p]["exp_avg_sq"] = torch.ones(3)
+    with pytest.raises(RuntimeError), minitorch2.lazily():
+        optimizer.step()
+    assert optimizer.param_groups[0]["foreach"] is None
+
+
+@pytest.mark.parametrize("case", ["tensor", "closure", "sparse", "fused"])
+def test_optimizers_that_cannot_take_lists_do_not(case):
+    def run():
+        torch.manual_seed(0)
+        layer = nn.Embedding(4, 3, sparse=case == "sparse")
+        rate = torch.tensor(0.1) if case == "tensor" else 0.1
+        options = {} if case == "sparse" else {"fused": case == "fused"}
+        kind = torch.optim.Adagrad if case == "sparse" else torch.optim.Adam
+        optimizer = kind(layer.parameters(), lr=rate, **options)
+        seen = []
+
+        def closure():
+            seen.append(optimizer.param_groups[0]["foreach"])
+            return torch.ones(())
+
+        for _ in range(3):
+            layer(torch.tensor([1, 2])).square().sum().backward()
+            optimizer.step(closure) if case == "closure" else optimizer.step()
+            optimizer.zero_grad()
+        assert not any(seen)
+        return layer.weight.detach().clone()
+
+    wanted = run()
+    for _ in range(3):
+        with minitorch2.lazily():
+            given = run()
+        torch.testing.assert_close(lazy.to_eager(given), wanted)
