@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import argparse
 import warnings
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from typing import Any
@@ -49,6 +49,10 @@ def call(op: OpInfo, sample: SampleInput, make: Callable[[torch.Tensor], torch.T
     return out, torch.autograd.grad(totals, inputs, allow_unused=True)
 
 
+CASES: Counter[bool] = Counter()
+"""How many samples were deferred as a whole, and how many were not, when they came again."""
+
+
 def tensors_of(tree: Any) -> list[torch.Tensor]:
     """Return the tensors of a nested structure."""
     return [leaf for leaf in tree_leaves(tree) if isinstance(leaf, torch.Tensor)]
@@ -63,13 +67,16 @@ def deferred(op: OpInfo, sample: SampleInput, way: str, compile_after: int) -> I
     """Yield what `call` returns when its operators are new, and when they are deferred."""
     options = {"backend": "aot_eager", "lazy_compile_after": compile_after}
     is_region = way == REGION
-    for _ in range(2):
+    for is_known in (False, True):
+        before = lazy.metrics().counts.fallbacks.total()
         with (
             config.patch(**options),
             lazy.lazily(eager_first=False) if is_region else nullcontext(),
         ):
             made = call(op, sample, (lambda t: t) if is_region else lazy.to_lazy)
             lazy.mark_step()
+            if is_known and is_region and compile_after > 1:
+                CASES[lazy.metrics().counts.fallbacks.total() == before] += 1
             yield real(made)
 
 
@@ -142,6 +149,7 @@ def main() -> None:
     for line, where in sorted(causes.items(), key=lambda item: -len(item[1])):
         print(f"{len(where):4} {line}\n       {', '.join(sorted(set(where))[:8])}")
     print(f"{len(found)} operators, {sum(map(bool, found.values()))} differ")
+    print(f"{CASES[True]} of {CASES.total()} samples deferred: {CASES[True] / CASES.total():.1%}")
 
 
 if __name__ == "__main__":
