@@ -248,7 +248,18 @@ class Twice(torch.Tensor):
         lambda x: x.to_sparse(),
         lambda x: nn.Parameter(x),
     ],
-    ids="narrow turned double every_other numpy subclass conjugate number sparse parameter".split(),
+    ids=[
+        "narrow",
+        "turned",
+        "double",
+        "every_other",
+        "numpy",
+        "subclass",
+        "conjugate",
+        "number",
+        "sparse",
+        "parameter",
+    ],
 )
 def test_data_that_differ_a_little_enter_as_what_they_are(other):
     def program(x, y):
