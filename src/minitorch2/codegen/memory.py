@@ -77,7 +77,11 @@ class Memory:
 
     def arena_at(self, position: int) -> ArenaPlan | None:
         """Return the arena that the node at this position is the first to need."""
-        return next((arena for arena in self.arenas if arena.start == position), None)
+        return self._arenas_by_start.get(position)
+
+    @cached_property
+    def _arenas_by_start(self) -> dict[int, ArenaPlan]:
+        return {arena.start: arena for arena in self.arenas}
 
     @cached_property
     def arena_ends(self) -> frozenset[int]:
