@@ -47,8 +47,9 @@ lint: $(READY)  ## ruff, mypy, import-linter, plain language, lines by floor
 	$(RUN) lint.language
 	$(RUN) lint.budget
 
-docs: $(READY)  ## the site, in docs/_build/html; warnings are errors
+docs: $(READY)  ## the site, in docs/_build/html; warnings and broken links are errors
 	$(RUN) sphinx -q -W --keep-going docs docs/_build/html
+	$(RUN) docs.check_links docs/_build/html
 
 bench: $(READY)  ## all benchmarks, beside torch.compile
 	for suite in kernels models overhead compile_time; do $(RUN) benchmarks $$suite --peer || exit 1; done

@@ -9,11 +9,12 @@ project = "minitorch2"
 author = "the minitorch2 authors"
 copyright = f"2026, {author}"
 
-extensions = ["myst_parser", "generated_tables"]
+extensions = ["myst_parser", "generated_tables", "source_pages"]
 exclude_patterns = ["_build"]
 html_theme = "furo"
 html_title = "minitorch2"
-html_static_path: list[str] = []
+html_static_path = ["static"]
+html_css_files = ["book.css"]
 myst_enable_extensions = ["colon_fence", "deflist"]
 myst_heading_anchors = 3
 highlight_language = "python"

@@ -49,14 +49,12 @@ class OptionsTable(MarkdownDirective):
     """All options with type, default, environment variable and meaning."""
 
     def markdown(self) -> Iterator[str]:
-        yield "| option | type | default | environment | meaning |"
-        yield "|---|---|---|---|---|"
+        yield "| option | meaning |"
+        yield "|---|---|"
         for option in config.list_options():
             kind = option.type.replace("|", "\\|") + (f", {option.range}" if option.range else "")
-            yield (
-                f"| `{option.name}` | {kind} | `{option.default!r}` | "
-                f"`{option.environment}` | {option.meaning} |"
-            )
+            facts = f"{kind}; default `{option.default!r}`; `{option.environment}`"
+            yield f"| `{option.name}` | {option.meaning}<br>*{facts}* |"
 
 
 class GuardsTable(MarkdownDirective):

@@ -77,7 +77,8 @@ def test_options_table_has_every_option():
 
     rows = list(OptionsTable.markdown(None))
     assert len(rows) == 2 + len(config.list_options())
-    assert any("`recompile_limit` | int, 1 or more | `8` | `MINITORCH2_REC" in r for r in rows)
+    (row,) = (row for row in rows if row.startswith("| `recompile_limit` |"))
+    assert "*int, 1 or more; default `8`; `MINITORCH2_RECOMPILE_LIMIT`*" in row
 
 
 def test_guards_table_has_every_kind_with_what_helps():
@@ -164,3 +165,26 @@ def test_artifacts_table_has_every_name_that_can_be_logged():
     from minitorch2 import logs
 
     assert len(list(ArtifactsTable.markdown(None))) == 2 + len(logs.ARTIFACTS)
+
+
+def test_broken_links_and_anchors_of_a_site_are_found(tmp_path):
+    from docs.check_links import broken
+
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "index.html").write_text(
+        '<a href="sub/a.html#one">1</a><a href="https://x.y">2</a>'
+    )
+    (tmp_path / "sub" / "a.html").write_text('<p id="one"><a href="../#two">3</a><img src="b.png">')
+    found, inside, outside = broken(tmp_path)
+    assert (set(found), inside, outside) == ({"../#two", "b.png"}, 3, 1)
+
+
+def test_a_quotation_is_found_at_its_line():
+    pytest.importorskip("sphinx")
+    from docs.source_pages import first_line
+
+    file = DOCS / "source_pages.py"
+    place = file.read_text().splitlines().index("def setup(app: Sphinx) -> dict[str, bool]:")
+    quoted = "\n".join(file.read_text().splitlines()[place : place + 3])
+    assert first_line(file, quoted) == {file: place + 1}
+    assert first_line(file, "not in the file") == {}
