@@ -120,7 +120,7 @@ def passes(node: KernelNode) -> dict[str, int]:
 
 def _after(producer: SchedulerNode, consumer: SchedulerNode, level: dict[str, int]) -> int:
     """Return the first pass in which the consumer can read the producer's value."""
-    waits = producer.is_reduction or not producer.covers_reduction
+    waits = producer.is_reduction or producer.is_scan or not producer.covers_reduction
     return level[producer.name] + (1 if waits and consumer.covers_reduction else 0)
 
 

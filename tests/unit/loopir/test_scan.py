@@ -5,6 +5,7 @@ import math
 import pytest
 import torch
 
+import minitorch2
 from minitorch2 import stages
 from minitorch2.codegen.compile_graph import compile_graph
 from minitorch2.codegen.numba.target import NUMBA
@@ -120,3 +121,14 @@ def test_a_split_scan_keeps_its_order():
 
     y = torch.randn(8, 4, 3)
     near(compile_graph(trace(function, (x, y)))([x, y]), function(x, y))
+
+
+def test_what_follows_a_scan_has_a_loop_of_its_own():
+    """An exponential within the serial loop of a scan was no vector instruction."""
+    x = torch.randn(16, 64)
+    with stages.collect() as log:
+        found = minitorch2.compile(lambda x: x.cumsum(1).exp().sum(1))(x)
+    torch.testing.assert_close(found, x.cumsum(1).exp().sum(1))
+    (kernel,) = log.texts("kernel.py")
+    scan, rest = kernel.split("row0[r0] = ")
+    assert " = exp(" not in scan and " = exp(" in rest
