@@ -26,7 +26,7 @@ FORBIDDEN = (
     "torch._dynamo", "torch._inductor", "torch._functorch", "torch.jit", "torch.export",
     "torch.fx", "functorch",
 )  # fmt: skip
-EXEMPT = {"torch.fx": "backends"}  # the bridge to torch.compile's own graphs
+EXEMPT = {"torch.fx": "backends", "torch.export": "backends"}  # bridges to PyTorch's own graphs
 
 
 def name(path: Path) -> str:

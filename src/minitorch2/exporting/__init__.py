@@ -9,7 +9,8 @@ also gives a file that needs neither the program's source nor a pickle, and a fi
 
 Read `signature` first (what a program is, besides its graph), then `program` (`export`). From a
 call to a graph lead `dimensions` (which sizes vary), `capturing`, `lowering`, `input_sizes` and
-`explicit_sizes`. `checking` and `running` are calls of a program. Files are in `container`,
-`as_json`, `program_file` and `loading`. Packages with machine code are made by `packaging` and
-`object_code`, and loaded by `loaded_package`, which imports no compiler.
+`explicit_sizes`. `torch_programs` goes to and from `torch.export`. `checking` and `running` are
+calls of a program. Files are in `container`, `as_json`, `program_file` and `loading`. Packages with
+machine code are made by `packaging` and `object_code`, and loaded by `loaded_package`, which
+imports no compiler.
 """

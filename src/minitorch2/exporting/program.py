@@ -27,6 +27,12 @@ from minitorch2.exporting.signature import (
     Signature,
     Symbol,
 )
+from minitorch2.exporting.torch_programs import (
+    TorchProgram,
+    as_torch_program,
+    call_of,
+    is_torch_program,
+)
 from minitorch2.graph.graph_module import GraphModule
 from minitorch2.graph.node import Node
 from minitorch2.native.torch_internals.pytree import TreeSpec, tree_flatten, tree_leaves
@@ -91,6 +97,16 @@ class ExportedProgram:
 
         save_program(self, path)
 
+    def to_torch(self) -> TorchProgram:
+        """Return the same program as one of `torch.export`, with the tensors of this one.
+
+        The way back is `minitorch2.export` of such a program.
+
+        Raises:
+            Exception: what `torch.export` raises if it cannot capture the program's call.
+        """
+        return as_torch_program(self.module(), self.signature)
+
     def __str__(self) -> str:
         return f"{self.signature}\n\n{self.code}"
 
@@ -140,7 +156,8 @@ def export(
     (training or not), and with the present values of all Python objects.
 
     Args:
-        program: a function, method, module or other callable.
+        program: a function, method, module or other callable, or a program of `torch.export`, whose
+            example and sizes stand in for the other arguments.
         args: the positional arguments of an example; tensors tell dtypes, devices and sizes.
         kwargs: its keyword arguments. Arguments that are no tensors are constants of the program.
         dynamic_shapes: the dimensions that vary, by the name of the parameter:
@@ -156,6 +173,8 @@ def export(
         raise ExportError(
             f"args is a {type(args).__name__}", code="export", fix="give a tuple: (x,)"
         )
+    if is_torch_program(program):
+        program, args, kwargs, dynamic_shapes = call_of(program)
     call = Call.of(program, args, kwargs or {})
     relations = mark_inputs(dict(zip(call.names, call.values, strict=True)), dynamic_shapes)
     found: list[_Assembly] = []
