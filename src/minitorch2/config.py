@@ -139,7 +139,8 @@ class Config:
         tuple[str, ...], "names of passes over graphs that are left out"
     ] = ()
     pass_limits: Annotated[
-        tuple[str, ...], "`name=n`: that pass stops after n rewrites of each graph"
+        tuple[str, ...],
+        "`name=n`: that pass (or `fuse_loops`) stops after n rewrites of a graph",
     ] = ()
     # Gradients
     memory_budget: Annotated[
@@ -213,7 +214,7 @@ _NOTES = {
     name: get_args(hint)[1:] for name, hint in get_type_hints(Config, include_extras=True).items()
 }
 """Of each option its meaning, and its range if it has one."""
-VARIABLES = {PREFIX + name.upper(): name for name in _TYPES}
+VARIABLES = {PREFIX + name.upper(): name for name in _TYPES} | {"MINITORCH2_DEBUG": "stages_dir"}
 """The option that each environment variable sets."""
 
 

@@ -2,6 +2,10 @@
 
 The operation that shows a bug stands in the middle of some twenty that have nothing to do with it.
 `python -m tests.mutants.haystacks` plants each bug, lets `minitorch2.bisect` search, and counts.
+
+Bugs that no program shows are left out: slow searches, other names, and passes that meet writes
+only if a test hands them such a graph. So are those of Triton, which need a GPU or its interpreter,
+and those that only a second call shows.
 """
 
 import sys
@@ -15,6 +19,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+import minitorch2
+from minitorch2.explorer.bisection import Bisection
+from tests.mutants.mutants import MUTANTS, Mutant
+from tests.mutants.test_mutants import own_kernels
+
 Function = Callable[..., Any]
 
 
@@ -26,14 +35,11 @@ class Haystack:
         needle: the function that the bug makes wrong.
         inputs: its arguments.
         backend: the backend that has the bug.
-        options: those with which it is compiled.
-        kinds: how it may fail.
     """
 
     needle: Function
     inputs: Callable[[], list[Any]]
     backend: str = "numba"
-    options: tuple[tuple[str, Any], ...] = ()
 
     def __call__(self, *inputs: Any) -> Any:
         """Run the needle between operations that are right."""
@@ -68,23 +74,10 @@ def dropouts(x: Tensor) -> Tensor:
     return F.dropout(x, 0.5) + F.dropout(x, 0.5)
 
 
-def read_write_read(x: Tensor) -> Tensor:
-    a = x.exp()
-    y = a.sin()
-    a.add_(1)
-    return y + a.sin()
-
-
-def write_unread(x: Tensor) -> Tensor:
-    a = x.exp()
-    a.mul_(3)
-    return a.sin()
-
-
 def attention_around_write(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-    scores = (q @ k.transpose(-2, -1)) * 0.5
+    scores = (q @ k.mT) * 0.5
     weights = scores.softmax(-1)
-    k.add_(1)
+    k.mul_(2)
     return weights @ v
 
 
@@ -110,14 +103,22 @@ def masked_pad(x: Tensor) -> Tensor:
     return F.pad(x, (1, 2), value=3.0) * 2
 
 
-def raising(x: Tensor, y: Tensor) -> Tensor:
-    return x + y
+def bits(x: Tensor) -> Tensor:
+    return (x * 3).half().view(torch.int16) + 1
+
+
+def looked_up(x: Tensor) -> Tensor:
+    rows = torch.tensor([1, 2, 1])
+    return F.embedding(rows, x, sparse=True)
+
+
+def strided() -> list[Tensor]:
+    x, hay = tensors((4, 10))()
+    return [x[:, ::2], hay]
 
 
 HAYSTACKS: dict[str, Haystack] = {
     "two random tensors of one kind are merged": Haystack(dropouts, tensors((8, 8))),
-    "equal reads are merged across a write": Haystack(read_write_read, tensors((4, 5))),
-    "a write whose result nobody reads is dead code": Haystack(write_unread, tensors((4, 5))),
     "a rewrite moves a read behind a write": Haystack(
         attention_around_write, tensors((1, 2, 4, 8), (1, 2, 4, 8), (1, 2, 4, 8))
     ),
@@ -125,9 +126,7 @@ HAYSTACKS: dict[str, Haystack] = {
     "the derivative of gelu lacks its second term": Haystack(
         lambda x: F.gelu(x) * 2, tensors((4, 5), grad=True)
     ),
-    "writes to inputs that need no gradient are not written back": Haystack(
-        writes_input, tensors((4, 5))
-    ),
+    "writes to inputs that need no gradient are not written back": Haystack(writes_input, strided),
     "maximum and minimum change places in the NumPy interpreter": Haystack(
         lambda x, y: torch.maximum(x, y).sin(), tensors((4, 5), (4, 5)), "aot_numpy"
     ),
@@ -142,9 +141,10 @@ HAYSTACKS: dict[str, Haystack] = {
     "of the buffers that a kernel computes, the first one is not made": Haystack(
         lambda x: (x.sin(), x.cos()), tensors((4, 5))
     ),
-    "a dead tensor is the memory of a later result, whatever its layout": Haystack(
-        reused, tensors((8, 8))
+    "a sparse gradient leaves a graph as a dense one": Haystack(
+        looked_up, tensors((5, 4), grad=True)
     ),
+    "the bits of a 16-bit float are those of a float32, cut": Haystack(bits, tensors((4, 5))),
     "a coefficient of the exponential's polynomial is wrong in the third digit": Haystack(
         lambda x: torch.exp(x) + 1, tensors((8, 8))
     ),
@@ -153,30 +153,34 @@ HAYSTACKS: dict[str, Haystack] = {
 """By the bug."""
 
 
-def main() -> int:
-    # Deferred: planting imports every layer.
-    from minitorch2.backends import lookup_backend
-    from minitorch2.explorer.bisection.search import search_function
-    from minitorch2.explorer.bisection.trials import Trial
-    from tests.mutants.mutants import MUTANTS
-    from tests.mutants.test_mutants import own_kernels
+def searched(mutant: Mutant) -> Bisection:
+    """What the search finds while a bug is planted."""
+    haystack = HAYSTACKS[mutant.bug]
+    torch.manual_seed(0)
+    with own_kernels(mutant), mutant.plant.planted():
+        return minitorch2.bisect(
+            haystack, *haystack.inputs(), backend=haystack.backend, options={"cache": False},
+            path=None,
+        )  # fmt: skip
 
-    small = 0
+
+def is_small(found: Bisection) -> bool:
+    return found.difference is not None and found.text != "" and found.operations[1] <= 12
+
+
+def main() -> int:
     wanted = [m for m in MUTANTS if m.bug in HAYSTACKS and "".join(sys.argv[1:2]) in m.bug]
+    small = 0
     for mutant in wanted:
-        haystack, start = HAYSTACKS[mutant.bug], time.perf_counter()
-        torch.manual_seed(0)
-        with own_kernels(mutant), mutant.plant.planted():
-            trial = Trial(lookup_backend(haystack.backend), {"cache": False})
-            result = search_function(haystack, tuple(haystack.inputs()), trial, None)
-        before, after = result.operations
-        is_small = result.difference is not None and result.text != "" and after <= 12
-        small += is_small
+        start = time.perf_counter()
+        found = searched(mutant)
+        small += is_small(found)
+        before, after = found.operations
         seconds = time.perf_counter() - start
         print(f"{before:3} -> {after:2} operations  {seconds:5.1f} s  {mutant.name}")
-        print(textwrap.indent(str(result), "    "), flush=True)
+        print(textwrap.indent(str(found), "    "), flush=True)
     print(f"{small} of {len(wanted)} bugs are found and cut down to at most 12 operations")
-    return 0
+    return int(small < len(wanted))
 
 
 if __name__ == "__main__":

@@ -16,37 +16,44 @@ from minitorch2.errors import ConfigError
 def main(arguments: Sequence[str]) -> int:
     """Do one action and print its result; the status is 1 if a file is not a bundle."""
     parser = argparse.ArgumentParser(prog="python -m minitorch2 cache", description=__doc__)
+    common = argparse.ArgumentParser(add_help=False)
+    common.add_argument("--json", action="store_true", help="print the result as JSON")
     actions = parser.add_subparsers(dest="action", required=True)
-    info = actions.add_parser("info", help="where it is and what is in it")
-    info.add_argument("--json", action="store_true", help="print it as JSON")
-    actions.add_parser("clear", help="remove everything")
-    explain = actions.add_parser("explain", help="why entries had to be made")
+    actions.add_parser("info", parents=[common], help="where it is and what is in it")
+    actions.add_parser("clear", parents=[common], help="remove everything")
+    explain = actions.add_parser("explain", parents=[common], help="why entries had to be made")
     explain.add_argument("which", nargs="?", default="", help="start of a digest or of a name")
-    save = actions.add_parser("save", help="write all entries to a bundle")
+    save = actions.add_parser("save", parents=[common], help="write all entries to a bundle")
     save.add_argument("file", type=Path)
-    load = actions.add_parser("load", help="take in the entries of a bundle (machine code!)")
+    taken = "take in the entries of a bundle (machine code!)"
+    load = actions.add_parser("load", parents=[common], help=taken)
     load.add_argument("file", type=Path)
     options = parser.parse_args(arguments)
     try:
-        print("\n".join(_lines(options)))
+        data, lines = _done(options)
     except (ConfigError, OSError) as error:
         print(error, file=sys.stderr)
         return 1
+    print(json.dumps(data, indent=1) if options.json else "\n".join(lines))
     return 0
 
 
-def _lines(options: argparse.Namespace) -> list[str]:
+def _done(options: argparse.Namespace) -> tuple[object, list[str]]:
+    """Do the action; return its result as data and as lines."""
     if options.action == "info":
-        return [json.dumps(report.info_data(), indent=1)] if options.json else report.info()
+        return report.info_data(), report.info()
     if options.action == "clear":
-        return [f"removed {storage.clear()} files"]
+        removed = storage.clear()
+        return {"removed": removed}, [f"removed {removed} files"]
     if options.action == "explain":
-        return report.explanations(options.which) or ["no such entry"]
+        lines = report.explanations(options.which) or ["no such entry"]
+        return report.explanations_data(options.which), lines
     if options.action == "save":
         bundle = save_bundle(found.digest for found in report.entries())
         options.file.write_bytes(bundle)
-        return [f"wrote {len(bundle)} bytes"]
-    return [f"took in {load_bundle(options.file.read_bytes())} entries"]
+        return {"bytes": len(bundle)}, [f"wrote {len(bundle)} bytes"]
+    taken = load_bundle(options.file.read_bytes())
+    return {"entries": taken}, [f"took in {taken} entries"]
 
 
 if __name__ == "__main__":

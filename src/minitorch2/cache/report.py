@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -110,13 +110,32 @@ def explanations(which: str = "", most: int = 20) -> list[str]:
 
     Every entry was made because its key was missing; the nearest other one shows the difference.
     """
-    everything = entries()
     lines = []
+    for found, why in _explained(which):
+        lines += [f"{found.entry.layer} {found.entry.title} {found.digest[:12]}", f"  {why}"]
+        lines += [f"  {name} = {value}" for name, value in found.entry.fields.items()] * bool(which)
+    return lines[: most * 2] if not which else lines
+
+
+def explanations_data(which: str = "") -> list[dict[str, Any]]:
+    """Return what `explanations` tells of all entries, for JSON."""
+    return [
+        {
+            "layer": found.entry.layer,
+            "title": found.entry.title,
+            "digest": found.digest,
+            "nearest": why.nearest and why.nearest.digest,
+            "differing": list(why.differing),
+            "fields": dict(found.entry.fields),
+        }
+        for found, why in _explained(which)
+    ]
+
+
+def _explained(which: str) -> Iterator[tuple[Found, Explanation]]:
+    everything = entries()
     for found in everything:
         if found.digest.startswith(which) or found.entry.title.startswith(which):
             others = [each for each in everything if each is not found]
             entry = found.entry
-            why = nearest(entry.layer, entry.title, entry.fields, others)
-            lines += [f"{entry.layer} {entry.title} {found.digest[:12]}", f"  {why}"]
-            lines += [f"  {name} = {value}" for name, value in entry.fields.items()] * bool(which)
-    return lines[: most * 2] if not which else lines
+            yield found, nearest(entry.layer, entry.title, entry.fields, others)

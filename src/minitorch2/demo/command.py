@@ -34,10 +34,6 @@ class Options:
     output: Path
     stages: Path | None
 
-    def stages_of(self, workload: str, compiler: str) -> Path | None:
-        """Return the folder for a workload's stages; only our compiler has any."""
-        return self.stages / workload if self.stages and compiler == "minitorch2" else None
-
 
 def parse(arguments: Sequence[str]) -> Options:
     """Read the command line."""
@@ -94,7 +90,7 @@ def first_of(console: Console, options: Options) -> dict[tuple[str, str], list[F
     """Measure cold and warm first results of every workload and compiler in new processes."""
     pairs = [(workload, name) for workload in WORKLOADS for name in options.compilers]
     return {
-        (workload, name): list(first_results(workload, name, options.stages_of(workload, name)))
+        (workload, name): list(first_results(workload, name, options.stages))
         for workload, name in track(pairs, "cold and warm starts", console=console)
     }
 

@@ -45,25 +45,19 @@ def first_results(
 
 def _in_process(workload: str, compiler: str, cache: str, stages: Path | None) -> FirstResult:
     command = [sys.executable, "-m", "minitorch2.demo.first_result", workload, compiler]
-    command += ["--stages", str(stages)] if stages else []
     environment = os.environ | {name: str(Path(cache, name)) for name in CACHE_VARIABLES}
+    environment |= {"MINITORCH2_STAGES_DIR": str(stages / workload)} if stages else {}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     if done.returncode:
         raise RuntimeError(f"{' '.join(command)} failed:\n{done.stderr}")
     return FirstResult(**json.loads(done.stdout.splitlines()[-1]))
 
 
-def measure(workload: str, compiler: str, directory: str | None = None) -> FirstResult:
-    """Compile and run a workload once, here; write its stages to `directory` if given.
-
-    While texts are collected, the cache is bypassed and everything is compiled. So texts are not
-    collected for a mere timing.
-    """
-    with stages.collect(texts=directory is not None) as log:
+def measure(workload: str, compiler: str) -> FirstResult:
+    """Compile and run a workload once, here."""
+    with stages.collect(texts=False) as log:
         run = WORKLOADS[workload](COMPILERS[compiler])
         spent = seconds(run)
-    if directory is not None:
-        log.write(directory)
     return FirstResult(spent, dict(log.counts), dict(log.seconds))
 
 
@@ -72,9 +66,8 @@ def main(arguments: Sequence[str]) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("workload", choices=WORKLOADS)
     parser.add_argument("compiler", choices=COMPILERS)
-    parser.add_argument("--stages", metavar="DIR")
     options = parser.parse_args(arguments)
-    print(json.dumps(asdict(measure(options.workload, options.compiler, options.stages))))
+    print(json.dumps(asdict(measure(options.workload, options.compiler))))
 
 
 if __name__ == "__main__":

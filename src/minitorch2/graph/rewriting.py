@@ -31,6 +31,8 @@ from minitorch2.graph.verify import verify
 from minitorch2.logs import get_logger
 
 STAGE = "rewrites.txt"
+FUSIONS = "fuse_loops"
+"""The name of the scheduler's fusions, which options limit as they limit a pass."""
 
 
 @dataclass(frozen=True)
@@ -156,7 +158,7 @@ def _limit(entry: str) -> tuple[str, int]:
 def _known(names: Any, wanted: str) -> bool:
     """Return whether the pass is among these names, all of which must be passes."""
     for name in names:
-        if name not in PASSES:
+        if name not in PASSES and name != FUSIONS:
             near = difflib.get_close_matches(name, PASSES, n=1, cutoff=0.4)
             hint = f"; did you mean {near[0]!r}?" if near else f"; there are {', '.join(PASSES)}"
             raise ConfigError(f"there is no pass {name!r}{hint}", code="unknown-pass")

@@ -16,6 +16,7 @@ from itertools import islice
 import torch
 
 from minitorch2 import stages
+from minitorch2.graph.rewriting import FUSIONS, limit_of
 from minitorch2.logs import get_logger
 from minitorch2.loopir.expressions import product
 from minitorch2.loopir.fusion import Score, can_fuse, common_bytes, fuse, score_of
@@ -85,6 +86,7 @@ class Region:
         self.at = [_Place(node, 1 << number) for number, node in enumerate(nodes)]
         self.places = {place.node.name: place for place in self.at}
         self.readers: dict[str, set[str]] = {}
+        self._left = limit_of(FUSIONS)
         self._refused: set[tuple[int, int]] = set()
         self._common: dict[tuple[int, int], tuple[int, bool]] = {}
         self._connect(needs)
@@ -142,8 +144,9 @@ class Region:
         changed = False
         for score, first_name, second_name in scored:
             first, second = self._ordered(self.places[first_name], self.places[second_name])
-            if first is second or not self._is_legal(first, second):
+            if first is second or self._left == 0 or not self._is_legal(first, second):
                 continue
+            self._left = self._left and self._left - 1
             self._decide(first, second, score, None)
             self._join(first, second)
             changed = True

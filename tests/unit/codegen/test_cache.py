@@ -1,6 +1,7 @@
 """The cache on disk: explained misses, a cap, bundles, processes at once, damage, statistics."""
 
 import io
+import json
 import subprocess
 import sys
 import zipfile
@@ -182,7 +183,12 @@ def test_the_command(capsys, tmp_path):
     assert "2 entries" in said("info")
     assert "differs in processor" in said("explain")
     assert "processor = znver4" in said("explain", KEY.digest[:8])
+    told = json.loads(said("explain", "--json"))
+    assert [each["differing"] for each in told] == [["processor"]] * 2
     assert "bytes" in said("save", file)
-    assert said("clear") == "removed 2 files\n"
+    assert json.loads(said("save", "--json", file))["bytes"] > 0
+    assert json.loads(said("clear", "--json")) == {"removed": 2}
+    assert said("clear") == "removed 0 files\n"
+    assert json.loads(said("load", "--json", file)) == {"entries": 2}
     assert said("load", file) == "took in 2 entries\n"
     assert command.main(["load", __file__]) == 1

@@ -5,6 +5,8 @@ import itertools
 import pytest
 import torch
 
+import minitorch2
+from minitorch2 import config, stages
 from minitorch2.loopir.expressions import index_symbol
 from minitorch2.loopir.fusion import can_fuse, score_fusion
 from minitorch2.loopir.iteration import Access, refine, split_counts, split_strides, vote_order
@@ -336,3 +338,16 @@ def test_the_work_of_scheduling_grows_with_the_number_of_buffers():
         return python_calls(Scheduler(lowered, ROWS).run)
 
     assert work(60) < 2.5 * work(30)
+
+
+def test_fusions_stop_at_a_limit():
+    def chain(x):
+        return ((x + 1).sum(0) * 2).exp().cumsum(0)
+
+    kernels = []
+    for limit in ((), ("fuse_loops=1",), ("fuse_loops=0",)):
+        with stages.collect() as log, config.patch(pass_limits=limit, inline_pointwise=False):
+            minitorch2.compile(chain, options={"cache": False})(torch.ones(4, 5))
+        kernels.append(log.counts["fusions"])
+    assert kernels[0] > 1
+    assert kernels[1:] == [1, 0]

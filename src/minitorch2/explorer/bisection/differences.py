@@ -113,6 +113,7 @@ def _metadata(given: torch.Tensor, wanted: torch.Tensor) -> dict[str, tuple[Any,
     found: dict[str, tuple[Any, Any]] = {
         "shape": (tuple(given.shape), tuple(wanted.shape)),
         "dtype": (given.dtype, wanted.dtype),
+        "layout": (given.layout, wanted.layout),
         "device": (given.device, wanted.device),
         "requires_grad": (given.requires_grad, wanted.requires_grad),
     }

@@ -2,9 +2,9 @@
 
     1. the ladder of backends       the first rung that fails names the floor
     2. passes, then their rewrites  the pass without which it is right, and its first wrong rewrite
-    3. fusions                      the number of the first wrong fusion
-    4. switches                     options of the floors below that, one by one
-    5. kernels                      those of the program, in Python instead of machine code
+    3. fusions                      the first wrong fusion, as if fusing were a pass
+    4. switches                     options of the floors below that, one by one; kernels in Python
+    5. kernels                      the names of those that the program becomes
 
 Each level is a trial of the same program.
 """
