@@ -19,7 +19,7 @@ import torch
 
 from minitorch2.autograd.schemas import memory_root
 from minitorch2.autograd.trace import Tracer
-from minitorch2.graph.fake_tensor import FakeMode, FakeTensor, fake_like
+from minitorch2.graph.fake_tensor import FakeTensor, fake_like, run_fake
 from minitorch2.graph.graph_module import GraphModule
 from minitorch2.graph.higher_order import Block
 from minitorch2.graph.memory_order import memory_order
@@ -140,17 +140,21 @@ def _own_memory(module: GraphModule) -> None:
     for value in graph.output_node.args[0]:
         root = memory_root(value)
         if root in taken or root.op == "get_attr":
-            with graph.inserting_before(graph.output_node):
-                copy = graph.call_function(torch.ops.aten.clone.default, (value,))
-            with FakeMode():  # type: ignore[no-untyped-call]
-                copy.meta.update(
-                    val=torch.clone(value.meta["val"]), source=value.meta.get("source")
-                )
-            value = root = copy
+            value = root = copied(value)
         taken.add(root)
         results.append(value)
     graph.output_node.update_args((tuple(results),), {})
     module.recompile()
+
+
+def copied(node: Node) -> Node:
+    """Add a node that copies a value, at the end of a graph."""
+    clone, graph = torch.ops.aten.clone.default, node.graph
+    with graph.inserting_before(graph.output_node):
+        copy = graph.call_function(clone, (node,))
+    value = run_fake(clone, (node.meta["val"],), {})
+    copy.meta.update(val=value, source=node.meta.get("source"))
+    return copy
 
 
 class _Call:

@@ -30,6 +30,7 @@ from minitorch2.autograd.epilogue import (
 )
 from minitorch2.autograd.functionalize import Storage, TensorState, ViewStep
 from minitorch2.autograd.higher_order import run_higher_order
+from minitorch2.autograd.kept import kept_values
 from minitorch2.autograd.masks import keep_masks_as_bools
 from minitorch2.autograd.schemas import memory_root
 from minitorch2.autograd.trace import Decompositions, Tracer
@@ -86,7 +87,7 @@ class TracedProgram:
     returns ``forward_outputs`` values, then one gradient for each input (None where there is none).
     ``differentiable[i]`` says whether forward output ``i`` carries gradients; ``spent`` which do
     not since their history is used up, with the error; ``places`` where the captured graph has
-    those outputs.
+    those outputs. ``kept`` see `kept_values`.
     """
 
     module: GraphModule
@@ -99,6 +100,7 @@ class TracedProgram:
     epilogue: Epilogue
     output_spec: TreeSpec
     symbols: Mapping[sympy.Symbol, torch.SymInt]
+    kept: frozenset[int] = frozenset()
 
     @property
     def has_backward(self) -> bool:
@@ -203,6 +205,9 @@ class _ProgramTracer:
             epilogue=epilogue,
             output_spec=output_spec,
             symbols=self._symbols(),
+            kept=kept_values(self.module.graph, self.values, self.heads)
+            if tangents
+            else frozenset(),
         )
 
     def _forget_all_but(self, known: Container[Node]) -> None:

@@ -39,7 +39,8 @@ class Roles:
     """``backward``: the nodes that depend on a tangent; ``forward``: all others, in graph order.
 
     ``read``: the forward nodes that backward reads (a gradient may also be a forward value itself).
-    ``held``: inputs and outputs of the program. ``repeated``: the nodes that the program itself
+    ``held``: inputs and outputs of the program that may be saved as they are; of ``loose`` ones a
+    copy is saved (`kept_values`). ``repeated``: the nodes that the program itself
     wants recomputed in backward (checkpoints).
     """
 
@@ -47,6 +48,7 @@ class Roles:
     backward: set[Node]
     read: set[Node]
     held: set[Node]
+    loose: set[Node]
     repeated: set[Node]
 
     @staticmethod
@@ -54,7 +56,6 @@ class Roles:
         """Return the roles of the nodes of a joint graph."""
         graph = program.module.graph
         values = graph.output_node.args[0]
-        outputs = set(nodes_in(values[: program.forward_outputs]))
         gradients = set(nodes_in(values[program.forward_outputs :]))
         backward: set[Node] = set(graph.placeholders[program.inputs :])
         for node in graph.nodes:
@@ -63,8 +64,14 @@ class Roles:
         backward.discard(graph.output_node)
         forward = {n: None for n in graph.nodes if n not in backward and n.op != "output"}
         read = {n for n in forward if n in gradients or any(user in backward for user in n.users)}
-        held = outputs | {*graph.placeholders[: program.inputs]}
-        return Roles(forward, backward, read, held, _inside_checkpoints(forward) - held)
+        given = (*graph.placeholders[: program.inputs], *values[: program.forward_outputs])
+        held = {
+            node for i, node in enumerate(given) if i in program.kept and isinstance(node, Node)
+        }
+        loose = set(nodes_in(given)) - held
+        return Roles(
+            forward, backward, read, held, loose, _inside_checkpoints(forward) - held - loose
+        )
 
     def kept_bytes(self, saved: Collection[Node]) -> float:
         """Return the bytes that these saved nodes hold besides the program's inputs and outputs."""

@@ -20,7 +20,7 @@ import sympy
 import torch
 
 from minitorch2 import config
-from minitorch2.autograd.blocks import Split
+from minitorch2.autograd.blocks import Split, copied
 from minitorch2.autograd.joint import TracedProgram
 from minitorch2.autograd.min_cut import Roles, saved_within
 from minitorch2.autograd.schemas import memory_root
@@ -123,10 +123,12 @@ def _split(program: TracedProgram, roles: Roles, saved: list[Node]) -> Partition
     outputs, gradients = _outputs(program), _gradients(program)
     order = _backward_order(program, roles, {*saved, *tangents})
     symbols = _unbound_symbols([*saved, *tangents], order, gradients)
-    places, extra = _places([*saved, *symbols], inputs, outputs)
+    kept = [copied(n) if memory_root(n) in roles.loose else n for n in saved]
+    roles.forward.update(dict.fromkeys(kept))
+    places, extra = _places([*kept, *symbols], inputs, outputs)
     forward = _extract(program, inputs, _forward_order(program, roles, extra), (*outputs, *extra))
     backward = _extract(program, [*saved, *symbols, *tangents], order, gradients)
-    donated = _donated(saved, {*nodes_in(outputs)}, {*nodes_in(extra)})
+    donated = _donated(kept, {*nodes_in(outputs)}, {*nodes_in(extra)})
     arguments = backward.graph.placeholders
     for position in donated:
         arguments[position].meta["donated"] = True

@@ -270,6 +270,8 @@ def make_function(
             if not needs_graph:
                 return tuple(call(arguments))
             sources = [t for t in arguments if isinstance(t, torch.Tensor)]
+            if any(t.is_floating_point() for t in sources[: -len(plan.tangents)]):
+                sources.append(torch.empty(0, requires_grad=True))  # copies have no history
             with torch.no_grad():
                 found = tuple(call(arguments))
             return _differentiable_once(found, sources)

@@ -128,7 +128,8 @@ class Tracer(DispatchMode):
         node.meta["val"] = FakeTensor(tensor.detach().to("meta"), tensor.device)
         self.constants.nodes[id(tensor)] = node
         self.constants.alive.append(tensor)
-        self.constants.tensors[name] = tensor.detach()
+        held = tensor.clone() if tensor._is_zerotensor() else tensor  # zeros without memory
+        self.constants.tensors[name] = held.detach()
         return node
 
     # Recording

@@ -18,7 +18,6 @@ from minitorch2.backends.registry import default_backend, lookup_backend
 from minitorch2.backends.torch_sizes import VaryingSizes
 from minitorch2.errors import UnsupportedError
 from minitorch2.errors.cautions import caution
-from minitorch2.graph.node import Node
 from minitorch2.logs import get_logger
 
 _LOGGER = get_logger(__name__)
@@ -73,7 +72,9 @@ class PerSignature:
     ) -> tuple[Callable[[Sequence[Any]], bool], Run]:
         module = from_torch_fx(self.gm)
         for position in self.numbers or ():
-            _specialise(module.graph.placeholders[position], inputs[position].item())
+            for item in list(module.graph.placeholders[position].users):
+                item.replace_all_uses_with(inputs[position].item())
+                item.graph.erase(item)
         backend = lookup_backend(config.current().backend or default_backend(module, inputs))
         if not varies:
             wanted = self.sizes.values(inputs)
@@ -100,12 +101,6 @@ def _numbers_as_tensors(gm: torch.fx.GraphModule) -> list[int]:
         for position, node in enumerate(placeholders)
         if node.users and all(user.target == "item" for user in node.users)
     ]
-
-
-def _specialise(placeholder: Node, value: float) -> None:
-    for item in list(placeholder.users):
-        item.replace_all_uses_with(value)
-        item.graph.erase(item)
 
 
 def _repeats(inputs: Sequence[Any]) -> tuple[int, ...]:

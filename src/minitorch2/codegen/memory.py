@@ -135,7 +135,9 @@ class Memory:
         found = []
         for position, node in enumerate(self.schedule.nodes):
             for name in sorted(node.written_names - self.schedule.removed - hidden):
-                if self.root(name) != name or _has_no_memory(self.buffers[name]):
+                made = self.buffers[name]  # a library call with several results has no memory
+                several = isinstance(made, ExternKernel) and bool(made.outputs)
+                if self.root(name) != name or isinstance(made, HostCall) or several:
                     continue
                 nbytes = bytes_of(self.buffers[name])
                 if nbytes is None:
@@ -203,12 +205,6 @@ def bytes_of(buffer: Buffer) -> int | None:
     """Return the bytes that a buffer takes; None if its size varies."""
     size = buffer.fixed_layout().storage_size()
     return size * buffer.dtype.itemsize if isinstance(size, int) else None
-
-
-def _has_no_memory(buffer: Buffer) -> bool:
-    return isinstance(buffer, HostCall) or (
-        isinstance(buffer, ExternKernel) and bool(buffer.outputs)
-    )
 
 
 def _extent(layout: FixedLayout) -> tuple[object, ...]:

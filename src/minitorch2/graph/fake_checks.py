@@ -206,10 +206,6 @@ def _is_inside(
         )
 
 
-def _window_is_inside(func: Operator, x: Tensor, source: Tensor, *window: Any) -> None:
-    _is_inside(func, x, *window)
-
-
 def _convolves(
     func: Operator, x: Tensor, weight: Tensor, bias: Any, stride: Any, padding: Any, dilation: Any,
     *_: Any,
@@ -271,5 +267,7 @@ _CHECKS: Final[dict[Operator, tuple[Callable[..., None], ...]]] = {
     aten.convolution.default: (_convolves,),
     aten.huber_loss.default: (_huber,),
     aten.as_strided.default: (_is_inside,),
-    aten.as_strided_scatter.default: (_window_is_inside,),
+    aten.as_strided_scatter.default: (
+        lambda func, x, source, *window: _is_inside(func, x, *window),
+    ),
 }

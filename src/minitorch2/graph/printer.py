@@ -116,7 +116,8 @@ class _PythonPrinter:
         for node in self.graph.nodes:
             self._statement(node)
         parameters = "".join(f", {node.name}" for node in self.graph.placeholders)
-        imports = [_import(*pair) for pair in sorted(self.modules.items())]
+        modules = sorted(self.modules.items())
+        imports = [f"import {m}" if name == m else f"import {m} as {name}" for m, name in modules]
         head = [*imports, *([""] if imports else []), f"def forward(self{parameters}):"]
         body = [f"    {line}" if line else "" for line in self.lines or ["pass"]]
         return PrintedCode("\n".join([*head, *body]) + "\n", self.names)
@@ -246,10 +247,6 @@ class _PythonPrinter:
         if is_condition(value):
             return print_condition(value, self.symbols)
         return self._function(value) if callable(value) else self._foreign(value)
-
-
-def _import(module: str, name: str) -> str:
-    return f"import {module}" if name == module else f"import {module} as {name}"
 
 
 def _is_value_of(node: Node, symbol: sympy.Symbol) -> bool:

@@ -189,7 +189,10 @@ def _compile_frame(frame: Frame, compiler: FrameCompiler) -> CompiledFrame:
     _LOGGER.debug("step 6 of 8: %d continuation functions", attempt.continuations)
     _LOGGER.debug("step 7 of 8: residual code of %s", name)
     code = residual.compile()
-    _run_as_it_is(code)
+    if frame_hook.why_unavailable() is None:  # residual code is not captured if called inside
+        for each in (code, *code.co_consts):
+            if isinstance(each, CodeType):
+                frame_hook.skip(each)
     compiled = CompiledFrame(
         compiled_guards,
         code,
@@ -207,14 +210,6 @@ def _compile_frame(frame: Frame, compiler: FrameCompiler) -> CompiledFrame:
     )
     report_compiled(compiled)
     return compiled
-
-
-def _run_as_it_is(code: CodeType) -> None:
-    """Leave residual code to Python where code that is being captured calls it."""
-    if frame_hook.why_unavailable() is None:
-        for each in (code, *code.co_consts):
-            if isinstance(each, CodeType):
-                frame_hook.skip(each)
 
 
 def capture_frame(frame: Frame, compiler: FrameCompiler) -> Attempt:

@@ -109,7 +109,11 @@ class Dispatcher:
         function = self.function if self.holder is None else _forward_of(self.holder)
         found = Definition.of(function)
         if not self.definition.binds_like(found):
-            raise self._replaced_error()
+            raise RecompileError(
+                f"the parameters of {self.name} were replaced after it was compiled",
+                fix="compile the function again",
+                user_line=first_line(self.function.__code__),
+            )
         with COMPILING:
             self.cache.dispatchers.discard(self)
             self.function = function
@@ -295,13 +299,6 @@ class Dispatcher:
         if not holds:
             reason = next(reversed(self.failures(values)), "unknown")
             _LOGGER.warning("%s will be compiled again: %s", self.name, reason)
-
-    def _replaced_error(self) -> RecompileError:
-        return RecompileError(
-            f"the parameters of {self.name} were replaced after it was compiled",
-            fix="compile the function again",
-            user_line=first_line(self.function.__code__),
-        )
 
     def _recompile_error(self, values: tuple[object, ...]) -> RecompileError:
         failures = [f"entry {i}: {failure}" for i, failure in enumerate(self.failures(values))]

@@ -180,7 +180,9 @@ class FrameCapture:
 
     def __post_init__(self) -> None:
         self.root = self.graph
-        self.references = References(Scope(names_of(self.frame.code), self.frame.globals))
+        code = self.frame.code
+        taken = (names_of(code), signature_of(code).names, self.frame.globals)
+        self.references = References(Scope(*taken))
         self.sizes = Sizes(self.frame.sizes)
         capture = weakref.ref(self)  # sizes outlive their capture, which holds the user's tensors
         self.sizes.env.locate = lambda: getattr(capture(), "line", None)

@@ -239,8 +239,16 @@ class Sizes:
         env = self.env
         if not env.symbols:
             return []
-        self._check_marks()
-        self._note_fixed()
+        for record in env.symbols.values():
+            if record.marked:
+                self._check_mark(record)
+        for (
+            symbol,
+            record,
+        ) in env.symbols.items():  # specialised all the same: constants from now on
+            if symbol in env.fixed or isinstance(env.simplify(symbol), int):
+                numbers = self.history.numbers
+                self.history.fixed |= {source for source in record.sources if source in numbers}
         guards = [*self._limits(), *self.guards]
         for guard in env.guards:
             condition = map_condition(guard.condition, env.knowledge.in_inputs)
@@ -284,18 +292,6 @@ class Sizes:
             record = self.env.symbols.get(symbol)
             if record is not None and record.sources:
                 yield symbol, record.sources[0]
-
-    def _note_fixed(self) -> None:
-        """Note numbers that were specialised all the same: they are constants from now on."""
-        for symbol, record in self.env.symbols.items():
-            if symbol in self.env.fixed or isinstance(self.env.simplify(symbol), int):
-                numbers = self.history.numbers
-                self.history.fixed |= {source for source in record.sources if source in numbers}
-
-    def _check_marks(self) -> None:
-        for record in self.env.symbols.values():
-            if record.marked:
-                self._check_mark(record)
 
     def _check_mark(self, record: SizeSymbol) -> None:
         value = self.env.simplify(record.symbol)

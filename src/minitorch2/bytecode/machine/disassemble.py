@@ -34,7 +34,8 @@ def disassemble(code: CodeType) -> list[Instruction]:
             continue
         decoder.start(raw)
         rules.get(raw.opname, decode_by_family)(decoder, raw)
-    _resolve_jumps(decoder)
+    for jump, offset in decoder.jumps.items():
+        jump.target = _instruction_at(decoder.instructions, offset)
     _resolve_handlers(code, decoder.instructions)
     return decoder.instructions
 
@@ -62,11 +63,6 @@ def _instruction_at(instructions: list[Instruction], offset: int) -> Instruction
     if index == len(instructions):
         raise BytecodeError(f"offset {offset} lies behind the last instruction")
     return instructions[index]
-
-
-def _resolve_jumps(decoder: Decoder) -> None:
-    for jump, offset in decoder.jumps.items():
-        jump.target = _instruction_at(decoder.instructions, offset)
 
 
 def _resolve_handlers(code: CodeType, instructions: list[Instruction]) -> None:

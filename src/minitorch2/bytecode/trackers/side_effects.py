@@ -398,13 +398,6 @@ class SideEffects:
         """Return a generator that the frame may drop half way, inside a ``try`` or ``with``."""
         return next((each for each in self._own_generators if each.may_clean_up()), None)
 
-    def _check_cleanup(self, residual: Residual) -> None:
-        """Check that no generator is dropped that runs code when it is dropped."""
-        for generator, _ in self._generators:
-            if not residual.is_named(generator) and generator.needs_cleanup():
-                name = generator.function_name
-                unsupported("generator", f"the generator {name} is left inside a try or with")
-
     # Emission ------------------------------------------------------------------------------------
 
     def emit(self, residual: Residual) -> None:
@@ -423,7 +416,10 @@ class SideEffects:
                 effect.prepare(residual)
         for effect in self._visible(residual):
             effect.emit(residual)
-        self._check_cleanup(residual)
+        for generator, _ in self._generators:  # that run code when they are dropped
+            if not residual.is_named(generator) and generator.needs_cleanup():
+                name = generator.function_name
+                unsupported("generator", f"the generator {name} is left inside a try or with")
 
     def _visible(self, residual: Residual) -> Iterator[Effect]:
         for effect in list(self.effects.values()):

@@ -41,7 +41,9 @@ class ReductionPrinter(KernelPrinter):
 
     def write_passes(self) -> None:
         """All passes inside the current iteration."""
-        self._reserve_scratch()
+        for body in self.needs_scratch():
+            dtype = compute_dtype(body.buffer.dtype)
+            self.scratch[body.name] = self.local_array("row", self.scratch_length(), dtype)
         self.write_outputs(-1)
         for level in range(max(self.levels.values()) + 1):
             self.write_pass(
@@ -59,12 +61,6 @@ class ReductionPrinter(KernelPrinter):
             and body.name in self.schedule.removed
             and outlives_pass(body, self.node)
         ]
-
-    def _reserve_scratch(self) -> None:
-        """Reserve stack arrays for the bodies in `needs_scratch`."""
-        for body in self.needs_scratch():
-            dtype = compute_dtype(body.buffer.dtype)
-            self.scratch[body.name] = self.local_array("row", self.scratch_length(), dtype)
 
     def scratch_length(self) -> Expr:
         """Return the elements of one iteration."""

@@ -125,16 +125,12 @@ def _new_nodes(rule: Rule, found: Match) -> list[Node]:
 
 def _may_go(rule: Rule, root: Node, found: Match) -> bool:
     inside = _inside(rule, found)
-    kept = {found.get(node) for node in _read_by_right_side(rule)}
+    kept = {found.get(rule.after)} if isinstance(rule.after, Node) else set()
     for node in inside:
         read_elsewhere = any(user not in inside for user in node.users)
         if node.meta.get("impure") or (node is not root and node not in kept and read_elsewhere):
             return False
     return not _something_happens(inside, root)
-
-
-def _read_by_right_side(rule: Rule) -> set[Node]:
-    return {rule.after} if isinstance(rule.after, Node) else set()
 
 
 def _something_happens(inside: Sequence[Node], root: Node) -> bool:
@@ -194,10 +190,11 @@ def _fits(rule: Rule, node: Node, found: Match, values: Mapping[Node, Any]) -> b
         return False
     if rule.after in found and may_be_returned(node):
         return False
+    is_captured = not isinstance(node.target, OpOverload)  # functional graphs hold these only
     return (
         (old.dtype, old.fake_device) == (new.dtype, new.fake_device)
         and same_sizes(old.shape, new.shape)
-        and (_same_strides(old, new) or (_is_contiguous(old) and not _is_aten(node)))
+        and (_same_strides(old, new) or (_is_contiguous(old) and is_captured))
     )
 
 
@@ -207,11 +204,6 @@ def _same_strides(a: torch.Tensor, b: torch.Tensor) -> bool:
         expr_of(size) == 1 or expr_of(s) == expr_of(t)
         for size, s, t in zip(a.shape, a.stride(), b.stride(), strict=True)
     )
-
-
-def _is_aten(node: Node) -> bool:
-    """Return whether the node is of a functional graph, which holds aten operators only."""
-    return isinstance(node.target, OpOverload)
 
 
 def _is_contiguous(value: FakeTensor) -> bool:

@@ -98,18 +98,14 @@ def arange_step(start: Scalar, end: Scalar, step: Scalar = 1, **options: Any) ->
     return from_index(tuple(map(expr_of, fake.shape)), dtype, fake.device, inner_fn)
 
 
-def _diagonal_distance(index: Index) -> Value:
-    """Return the distance of an element above the main diagonal."""
-    return ops.index_expr(to_expr(index[-1] - index[-2]), torch.int64)
-
-
 @lowering(aten.eye)
 def eye(*args: Any, **options: Any) -> TensorBox:
     """Return ones on the main diagonal."""
     fake = current_table().result
 
     def inner_fn(index: Index) -> Value:
-        hit = ops.eq(_diagonal_distance(index), ops.constant(0, torch.int64))
+        distance = ops.index_expr(to_expr(index[-1] - index[-2]), torch.int64)
+        hit = ops.eq(distance, ops.constant(0, torch.int64))
         return ops.to_dtype(hit, fake.dtype)
 
     return from_index(tuple(map(expr_of, fake.shape)), fake.dtype, fake.device, inner_fn)

@@ -29,7 +29,9 @@ class Divided(NamedTuple):
 def _truncated(builder: Builder, x: ir.Value, y: ir.Value, signed: bool) -> Divided:
     """`x / y` for a `y` that is neither 0 nor -1."""
     is_wide = x.type.width == 64
-    if isinstance(y, ir.Constant) or (is_wide and not (signed and _converts_wide_vectors())):
+    # Only such processors convert vectors of int64 to float64 and back.
+    converts = signed and llvm.get_host_cpu_features().get("avx512dq")
+    if isinstance(y, ir.Constant) or (is_wide and not converts):
         quotient = (builder.sdiv if signed else builder.udiv)(x, y)
         return Divided(quotient, builder.sub(x, builder.mul(quotient, y)))
     quotient = _near_quotient(builder, x, y, signed)
@@ -39,11 +41,6 @@ def _truncated(builder: Builder, x: ir.Value, y: ir.Value, signed: bool) -> Divi
     further = _near_quotient(builder, rest, y, signed)
     rest = builder.sub(rest, builder.mul(further, y))
     return _from_zero(builder, x, y, Divided(builder.add(quotient, further), rest))
-
-
-def _converts_wide_vectors() -> bool:
-    """Return whether this processor converts vectors of int64 to float64 and back."""
-    return bool(llvm.get_host_cpu_features().get("avx512dq"))
 
 
 def _near_quotient(builder: Builder, x: ir.Value, y: ir.Value, signed: bool) -> ir.Value:

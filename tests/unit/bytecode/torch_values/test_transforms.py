@@ -266,3 +266,25 @@ def outcome(function: Callable[..., Any], inputs: Sequence[Any]) -> tuple[Any, .
         total = sum((head * head).sum() for head in heads)
         found = torch.autograd.grad(total, wanted, allow_unused=True)
     return results, [result.requires_grad for result in results], list(found), list(inputs)
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", "numba"])
+def test_zeros_without_memory_are_constants_like_others(backend):
+    """Regression: forward mode made zeros without memory, which a kernel read: a crash."""
+    network = torch.nn.Sequential(torch.nn.Linear(1, 8), torch.nn.Tanh(), torch.nn.Linear(8, 1))
+    parameters = dict(network.named_parameters())
+
+    def curvature(parameters, points):
+        def value(x):
+            return torch.func.functional_call(network, parameters, (x.reshape(1),)).squeeze()
+
+        return torch.vmap(lambda x: torch.func.hessian(value)(x))(points).square().mean()
+
+    compiled = minitorch2.compile(curvature, backend=backend, fullgraph=True)
+    for size in (4, 4, 6):
+        points, leaves = torch.rand(size), [*parameters.values()]
+        found = [
+            torch.autograd.grad(call(parameters, points), leaves, allow_unused=True)
+            for call in (compiled, curvature)
+        ]
+        torch.testing.assert_close(*found)

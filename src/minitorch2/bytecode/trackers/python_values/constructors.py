@@ -324,13 +324,9 @@ def make_chain(evaluator: Evaluator, *iterables: VariableTracker) -> VariableTra
     return ChainVariable(outer, operations.get_iterator)
 
 
-def _chain_from_iterable(
-    evaluator: Evaluator, cls: VariableTracker, iterables: VariableTracker
-) -> VariableTracker:
-    return ChainVariable(_iterator(evaluator, iterables), operations.get_iterator)
-
-
-CLASS_METHODS[itertools.chain, "from_iterable"] = _chain_from_iterable
+CLASS_METHODS[itertools.chain, "from_iterable"] = lambda evaluator, cls, iterables: ChainVariable(
+    _iterator(evaluator, iterables), operations.get_iterator
+)
 
 
 def _from_keys(

@@ -107,10 +107,17 @@ class SequenceIterator(IteratorVariable):
         return f"{residual.reference(resumed)}({start}, {sequence}, {self.position})"
 
 
-def resumed(start: Callable[[Any], Any], sequence: object, position: int) -> object:
-    """Return an iterator over the sequence that has come to an index."""
-    iterator = start(sequence)
+def resumed(start: Callable[[Any], Any], sequence: Sequence[Any], position: int) -> object:
+    """Return an iterator over the sequence that has come to an index.
+
+    A list gets its elements later, as a side effect; an iterator takes no index behind the last.
+    """
+    iterator, size = start(sequence), len(sequence)
+    if isinstance(sequence, list):
+        list.extend(sequence, [None] * (position + 1 - size))
     iterator.__setstate__(position)
+    if isinstance(sequence, list):
+        list.__delitem__(sequence, slice(size, None))
     return iterator
 
 
