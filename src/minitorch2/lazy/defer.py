@@ -72,6 +72,8 @@ def defer_unexpected(
         return _record(func, plan, args, kwargs)
     if plan.way is Way.RESHAPE:
         return _reshape(func, args, kwargs)
+    if plan.way is Way.ZEROS:
+        return defer_unexpected(_ZEROS, args, kwargs, in_region=in_region)
     if plan.way is Way.SIZE:
         func, args = BY_SIZE[func], (args[0], [*args[1].size()])
         return _record(func, plan_of(func), args, kwargs)
@@ -85,7 +87,8 @@ def defer_unexpected(
 
 
 LazyTensor.defer = staticmethod(defer)
-_ITEM = torch.ops.aten._local_scalar_dense.default
+_ITEM: Final = torch.ops.aten._local_scalar_dense.default
+_ZEROS: Final = torch.ops.aten.zeros.default
 _AS_IT_IS: Final = nullcontext()
 _NOTHING: Final[dict[int, Value]] = {}
 

@@ -105,11 +105,14 @@ def _kinds_of(step: Step, plan: Plan, args: tuple[Any, ...], event: Event) -> _K
     compared = [_kind_of(argument, left) for argument in (*wanted, *named.values())]
     kinds = [kind for kind, _ in compared]
     by_name = tuple(zip(named, kinds[len(wanted) :], strict=True))
-    if not all(kinds) or ("ints" in kinds and not _takes_sizes_only(plan)):
+    if not all(kinds) or (_INTS.intersection(kinds) and not _takes_sizes_only(plan)):
         return None
     made, facts = outcome
     shape = _Shape(tuple(kinds[: len(wanted)]), by_name, made)
     return _Kinds(shape, (plan.func, numbers, facts, *(want for _, want in compared)))
+
+
+_INTS: Final = {"ints", "fixed ints"}
 
 
 def _takes_sizes_only(plan: Plan) -> bool:
@@ -144,7 +147,9 @@ def _kind_of_list(items: list[Any], numbers: Iterator[Any]) -> tuple[str, Any]:
     if items and all(type(item) is bool for item in items):
         return "bools", items
     values = [next(numbers) if item is INT else item for item in items]
-    return ("ints", values) if all(type(value) is int for value in values) else ("", None)
+    if not all(type(value) is int for value in values):
+        return "", None
+    return "ints" if INT in items else "fixed ints", values
 
 
 def _outcome(step: Step, plan: Plan, args: tuple[Any, ...], event: Event) -> tuple[str, Any] | None:
@@ -233,6 +238,7 @@ _CHECKS: Final = {
     "int": "    if type(a{k}) is not int or a{k} != w{k}:\n        return MISS",
     "ints": "    if type(a{k}) is not list or a{k} != w{k}:\n        return MISS",
     "bools": "    if a{k} != w{k} or {{*map(type, a{k})}} != {{bool}}:\n        return MISS",
+    "fixed ints": "    if type(a{k}) is not list or a{k} != w{k}:\n        return MISS",
     "float": "    if type(a{k}) is not float or not a{k}:\n        return MISS",
     "floats": "    if len(a{k}) != len(w{k}) or not are_floats(a{k}):\n        return MISS",
     "literal": "    if a{k} is not w{k}:\n        return MISS",

@@ -15,7 +15,8 @@ import torch
 
 from minitorch2.graph.user_lines import user_line
 from minitorch2.lazy.at_once import note_results
-from minitorch2.lazy.interpret import new_results
+from minitorch2.lazy.infer import map_tensors
+from minitorch2.lazy.interpret import new_results, with_memory
 from minitorch2.lazy.plan import PLANS, Plan
 from minitorch2.lazy.record import NotPlainError, encode, is_plain_result
 from minitorch2.lazy.step import COUNTS, Step
@@ -80,8 +81,11 @@ def run_recorded(
     except BaseException:
         step.go_back()
         raise
-    new = [result] if plan.gives_one else new_results(plan, result)
-    if not all(tensor is None or is_plain_result(tensor) for tensor in new):
+    new = new_results(plan, result)
+    if not _are_plain(new):
+        result = map_tensors(result, with_memory)
+        new = new_results(plan, result)
+    if not _are_plain(new):
         step.go_back()
         COUNTS.fallbacks[str(func), str(user_line() or "")] += 1
         return result
@@ -92,6 +96,10 @@ def run_recorded(
     for tensor in new:
         step.make(tensor)
     return result
+
+
+def _are_plain(new: list[torch.Tensor | None]) -> bool:
+    return all(tensor is None or is_plain_result(tensor) for tensor in new)
 
 
 def _note_writes(step: Step, plan: Plan, written: list[torch.Tensor]) -> None:

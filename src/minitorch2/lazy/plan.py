@@ -30,6 +30,7 @@ class Way(Enum):
     DRAW = "run at once, for it draws random numbers"
     RESHAPE = "recorded as a view, for it changes only the metadata of its argument"
     SIZE = "recorded as the view of a size, which another tensor has"
+    ZEROS = "recorded as zeros, for kernels cannot read the tensor without memory that it makes"
     FALL_BACK = "run in eager mode"
     PASS = (
         "run at once, for it computes nothing: it makes or marks a tensor, or a time of a profile"
@@ -185,6 +186,8 @@ def _way(func: Operator) -> Way:
         return Way.PASS
     if func.namespace not in _NAMESPACES or func in _BITS or func is PACK:
         return Way.FALL_BACK
+    if func is aten._efficientzerotensor.default:
+        return Way.ZEROS
     if facts.changes_metadata:
         return Way.RESHAPE
     types = [str(result.type) for result in schema.returns]

@@ -229,7 +229,7 @@ def is_plain(tensor: torch.Tensor) -> bool:
     return (
         is_plain_result(tensor)
         and not is_wrapped_by_transform(tensor)
-        and not (tensor.is_conj() or tensor.is_neg() or tensor._is_zerotensor())
+        and not (tensor.is_conj() or tensor.is_neg())
     )
 
 
@@ -239,7 +239,7 @@ def is_plain_result(tensor: torch.Tensor) -> bool:
         type(tensor) in _PLAIN
         and tensor.layout is torch.strided
         and (tensor.is_cpu or tensor.is_cuda)
-        and not (tensor.is_quantized or tensor.is_nested)
+        and not (tensor.is_quantized or tensor.is_nested or tensor._is_zerotensor())
     )
 
 

@@ -482,3 +482,25 @@ def test_windows_over_the_end_of_memory(contagious):
                     start.as_strided((3,), (2,), 1)
             else:
                 assert start.as_strided((3,), (2,), 1).tolist() == [1, 3, 5]
+
+
+def test_a_gradient_without_memory_is_read_in_the_step_that_makes_it():
+    """Zeros that PyTorch keeps without memory crashed the kernel that read them."""
+    for _ in range(3):
+        x = torch.ones(3, requires_grad=True)
+        with lazy.lazily():
+            (gradient,) = torch.autograd.grad(torch.sgn(x).sum(), x)
+            is_close = torch.isclose(gradient, torch.zeros(3)).all().item()
+        assert is_close and lazy.to_eager(gradient).tolist() == [0.0] * 3
+
+
+def test_a_float_beside_a_list_of_dimensions_is_one_number_of_the_call():
+    """A call that was expected counted the dimensions as numbers that vary, too."""
+    with config.patch(backend="aot_eager"):
+        for number in range(7):
+            x = torch.rand(4, 5)
+            order = 2.0 if number < 5 else 3.0
+            with lazy.lazily():
+                given = torch.linalg.vector_norm(x * 1, order, dim=[1])
+            assert_same(given, torch.linalg.vector_norm(x, order, dim=[1]))
+    assert lazy.metrics().counts.ran >= 3
