@@ -105,12 +105,12 @@ def timm() -> Iterator[Source]:
 
 
 def timm_images(model: Any) -> Arguments:
-    """Small images, or images of the size that the model was made for."""
+    """Small images, or an image of the size that the model was made for."""
     small = images(model)
     try:
         model(*small[0])
     except Exception:
-        return (torch.randn(2, *model.pretrained_cfg["input_size"]),), {}
+        return (torch.randn(1, *model.pretrained_cfg["input_size"]),), {}
     return small
 
 

@@ -1,6 +1,9 @@
 """What a script chooses by types: overloads, members of unions, branches that are known."""
 
+import io
 import math
+from collections import OrderedDict
+from collections.abc import Callable
 from enum import StrEnum
 from typing import overload
 
@@ -9,6 +12,7 @@ import torch
 from torch import Tensor
 
 from minitorch2 import jit
+from minitorch2.script.modules import from_nn_module
 from minitorch2.script.syntax.errors import ScriptError
 
 
@@ -300,3 +304,127 @@ def pads(x: Tensor):
 
 def test_an_int_default_of_a_float_is_a_float():
     agrees(pads, (torch.ones(2, 2),))
+
+
+def scaled_by_list(x: Tensor, factors: list[int] = (2, 3), shift: list[float] | None = (1, 2)):
+    assert shift is not None
+    return x * factors[0] + factors[1] - shift[1]
+
+
+def calls_with_default_lists(x: Tensor):
+    return scaled_by_list(x)
+
+
+def test_a_default_tuple_of_a_list_is_a_list():
+    """Regression: the caller passed a tuple, and nothing ran `factors[0]`."""
+    agrees(calls_with_default_lists, (torch.ones(2),))
+
+
+def element_of_a_tuple(i: int):
+    sizes, total = (2, 3, 5), 0
+    for k in range(3):
+        total = total * 10 + sizes[k]
+    return total, sizes[i]
+
+
+def test_a_tuple_of_one_type_is_indexed_with_a_number_that_is_not_known():
+    script = agrees(element_of_a_tuple, (0,), (-1,))
+    with pytest.raises(IndexError):
+        script(3)
+
+
+def features_by_name(x: Tensor) -> dict[str, Tensor]:
+    found = OrderedDict()
+    found["out"] = x * 2
+    return found
+
+
+def test_an_ordered_dict_is_a_dict():
+    x = torch.ones(2)
+    assert jit.script(features_by_name)(x)["out"].equal(features_by_name(x)["out"])
+
+
+def halves_or_pair(x: Tensor, pairs: bool = False, scale=None, finish: Callable | None = None):
+    if scale is None:
+        scale = 0.5
+    if finish is not None:
+        x = finish(x)
+    if pairs:
+        return x * scale, missing_function(x)  # noqa: F821
+    return x * scale
+
+
+def test_a_function_is_compiled_for_the_arguments_that_a_call_knows():
+    def calls(x: Tensor, deep: bool):
+        return halves_or_pair(x, deep and False) + halves_or_pair(x, scale=None)
+
+    agrees(calls, (torch.ones(2), True))
+
+
+def test_what_fails_for_all_arguments_and_for_those_of_a_call_is_told_as_for_all():
+    def calls(x: Tensor):
+        return halves_or_pair(x, True)
+
+    with pytest.raises(ScriptError, match="Tensor") as caught:
+        jit.script(calls)
+    assert "missing_function" not in str(caught.value)
+
+
+class Encoder(torch.nn.Module):
+    """A model that may return what is between its layers."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers = torch.nn.ModuleList(torch.nn.Linear(2, 2) for _ in range(3))
+
+    def encode(
+        self, x, most: int | None = None, every: bool = False, watch: Callable | None = None
+    ):
+        layers = self.layers if most is None else self.layers[:most]
+        states = [x]
+        for number, layer in enumerate(layers):
+            x = layer(x)
+            states.append(x)
+            if watch is not None:
+                watch(number, x)
+        return (x, states) if every else x
+
+    def forward(self, x):
+        return self.encode(x) - self.encode(x, every=False, most=None)
+
+
+def test_a_method_is_compiled_for_the_arguments_that_a_call_knows():
+    model = Encoder()
+    script, x = jit.script(model), torch.randn(3, 2)
+    torch.testing.assert_close(script(x), model(x))
+    file = io.BytesIO()
+    jit.save(script, file)
+    file.seek(0)
+    torch.testing.assert_close(torch.jit.load(file)(x), model(x))
+
+
+class Nested(torch.nn.Module):
+    """A model whose innermost part is no program, whatever is known."""
+
+    def __init__(self, depth: int):
+        super().__init__()
+        self.inner = Nested(depth - 1) if depth else None
+
+    def forward(self, x, flag: bool = False, other=None):
+        if self.inner is not None:
+            return self.inner(x, flag, other=other)
+        return missing_function(x)  # noqa: F821
+
+
+def test_a_function_below_others_that_fail_is_compiled_for_a_call_once(monkeypatch):
+    compiled = []
+    plain = from_nn_module.compile_tree
+
+    def counted(*arguments, **options):
+        compiled.append(options["name"])
+        return plain(*arguments, **options)
+
+    monkeypatch.setattr(from_nn_module, "compile_tree", counted)
+    with pytest.raises(ScriptError, match="missing_function"):
+        jit.script(Nested(8))
+    assert len(compiled) <= 9 * 3

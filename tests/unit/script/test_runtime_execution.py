@@ -26,6 +26,7 @@ from minitorch2.script.runtime.fork_join import Future, fork, wait
 from minitorch2.script.runtime.interpreter import Interpreter, interpret
 from minitorch2.script.runtime.meanings import Makers
 from minitorch2.script.runtime.python_code import compile_graph, text_of
+from minitorch2.script.runtime.variables import Variables
 from minitorch2.script.syntax.source import NOWHERE, SourceFile
 
 MOST = 2**63 - 1
@@ -394,3 +395,19 @@ def test_an_error_is_raised_in_its_own_class(way: Any) -> None:
     node(graph.block, "prim::RaiseException", inputs)
     with pytest.raises(OwnError, match="cause"):
         way(graph)()
+
+
+def test_a_name_that_many_values_have_is_looked_up_twice_for_each():
+    """Regression: each of n values tried all names that were taken, n * n in all."""
+
+    class Counted(set):
+        lookups = 0
+
+        def __contains__(self, name):
+            Counted.lookups += 1
+            return super().__contains__(name)
+
+    variables = Variables(Graph())
+    variables._taken = Counted(variables._taken)
+    assert len({variables.fresh("x") for _ in range(500)}) == 500
+    assert Counted.lookups <= 1000

@@ -71,11 +71,11 @@ WRONG_BODIES = {
         "`continue` stands outside of a loop [script-outside-loop]\n"
         "Fix: leave it out"
     ),
-    "(1, 2)[x.dim()]": (
+    "(1, 'a')[x.dim()]": (
         "program.py:2, in f\n"
-        "    (1, 2)[x.dim()]\n"
-        "    ~~~~~~~~~~~~~~~\n"
-        "a value of type (int, int) needs a constant index "
+        "    (1, 'a')[x.dim()]\n"
+        "    ~~~~~~~~~~~~~~~~~\n"
+        "a value of type (int, str) needs a constant index "
         "[script-tuple-index]\n"
         "Fix: use a constant index, or a list instead of the tuple"
     ),

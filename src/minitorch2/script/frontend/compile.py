@@ -20,6 +20,7 @@ from minitorch2.script.frontend.decorators import mode_classes, undecorated, wit
 from minitorch2.script.frontend.emission import SugaredValue
 from minitorch2.script.frontend.emit_statements import StatementEmitter
 from minitorch2.script.frontend.exit_transform import exit_transform
+from minitorch2.script.frontend.known_arguments import Known, compile_for_call
 from minitorch2.script.frontend.python_values import to_sugared_value
 from minitorch2.script.frontend.refine import joined
 from minitorch2.script.frontend.resolver import Resolver, resolver_of, text_resolver
@@ -76,6 +77,7 @@ def compile_function(
     fixed: Mapping[str, SugaredValue] | None = None,
     called_at: SourceRange | None = None,
     header: t.Def | None = None,
+    known: Known | None = None,
 ) -> CompiledFunction:
     """Compile a Python function to a graph.
 
@@ -85,6 +87,7 @@ def compile_function(
         fixed: what parameters are that have no value in the graph.
         called_at: the call that needs the function.
         header: the overload to compile; by default the first one, if there are any.
+        known: arguments that the graph has no inputs for.
 
     Raises:
         ScriptError: the function is no program of the language.
@@ -99,6 +102,7 @@ def compile_function(
             defaults=defaults_of(plain),
             types=types or {},
             fixed=fixed or {},
+            known=known or {},
         )
 
 
@@ -136,11 +140,13 @@ def compile_tree(
     name: str | None = None,
     defaults: Mapping[str, Any] | None = None,
     types: Mapping[str, Type] | None = None,
+    known: Known | None = None,
 ) -> CompiledFunction:
     """Compile a definition; a method has the type of its first parameter as `self_type`.
 
     Args:
         types: types of parameters that have no annotation.
+        known: arguments that the graph has no inputs for.
     """
     resolver = resolver or text_resolver()
     own = {definition.parameters[0].name: self_type} if self_type else {}
@@ -152,6 +158,7 @@ def compile_tree(
             defaults=defaults or {},
             types={**own, **(types or {})},
             fixed={},
+            known=known or {},
         )
 
 
@@ -173,20 +180,27 @@ def _compiled(
     defaults: Mapping[str, Any],
     types: Mapping[str, Type],
     fixed: Mapping[str, SugaredValue],
+    known: Known,
 ) -> CompiledFunction:
     signature = signature_of(definition, resolver, defaults, types, fixed)
+    arguments = tuple(each for each in signature.arguments if each.name not in known)
     graph = Graph(name)
     emitter = StatementEmitter(graph, resolver, compile_call)
     emitter.return_type = signature.returns
     for argument in signature.arguments:
+        if argument.name in known:
+            given = known[argument.name]
+            constant = emitter.constant(given, definition.range)
+            emitter.store(argument.name, constant, definition.range, argument.type, given)
+            continue
         value = graph.add_input(argument.name, argument.type)
         if isinstance(argument.type, ClassType):
             emitter.environment.set_sugared(argument.name, sugar(value))
         else:
             declared = argument.type
             emitter.store(argument.name, value, definition.range, declared)
-    for parameter, given in signature.fixed.items():
-        emitter.environment.set_sugared(parameter, given)
+    for parameter, sugared in signature.fixed.items():
+        emitter.environment.set_sugared(parameter, sugared)
     emitter.statements(definition.body)
     returns = _finish(emitter, definition)
     to_ssa(graph)
@@ -195,7 +209,7 @@ def _compiled(
         with graph.inserting_at_end(graph.block):
             node = emitter.node("prim::Uninitialized", (), (returns,), definition.range)
         graph.add_output(node.output)
-    schema = FunctionSchema(name, "", tuple(signature.arguments), (Argument("", returns),))
+    schema = FunctionSchema(name, "", arguments, (Argument("", returns),))
     return CompiledFunction(name, schema, graph, emitter.constants.all())
 
 
@@ -333,18 +347,24 @@ def compile_call(
     function: Any,
     values: Mapping[str, Value],
     fixed: Mapping[str, SugaredValue],
+    known: Known,
     where: SourceRange,
 ) -> CompiledFunction:
     """Compile a function that is called, once for each overload and choice of types."""
     types = {name: value.type for name, value in values.items()}
     header = _overload(undecorated(function, where), values, where)
-    if fixed:
-        return compile_function(function, types=types, fixed=fixed, called_at=where, header=header)
-    known = _CALLED.setdefault(function, {})
-    key = (header, frozenset(types.items()) if header is None else None)
-    if key not in known or first_changed(known[key].constants):
-        known[key] = compile_function(function, types=types, called_at=where, header=header)
-    return known[key]
+    kind = (header, frozenset(types.items()) if header is None else None)
+    cache = {} if fixed else _CALLED.setdefault(function, {})
+
+    def compiled(known: Known) -> CompiledFunction:
+        key = (kind, frozenset(known.items()))
+        if key not in cache or first_changed(cache[key].constants):
+            cache[key] = compile_function(
+                function, types=types, fixed=fixed, called_at=where, header=header, known=known
+            )
+        return cache[key]
+
+    return compile_for_call(compiled, known, (function, kind))
 
 
 def _overload(

@@ -150,7 +150,8 @@ class Emission:
         graph: where nodes go, at its insertion point.
         resolver: knows the names that the function does not set.
         compiler: compiles another function for a call, given its object, values of parameters,
-            whose types count where there is no annotation, and sugared values of the others.
+            whose types count where there is no annotation, sugared values of the others, and
+            arguments that are None or a bool.
     """
 
     def __init__(self, graph: Graph, resolver: Resolver, compiler: Compiler) -> None:
@@ -279,5 +280,6 @@ class Compiler(Protocol):
         function: Any,
         values: Mapping[str, Value],
         fixed: Mapping[str, SugaredValue],
+        known: Mapping[str, bool | None],
         where: SourceRange,
     ) -> Callee: ...

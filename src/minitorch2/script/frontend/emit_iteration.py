@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -253,7 +254,7 @@ def emit_tuple(emission: Emission, arguments: Arguments, where: SourceRange) -> 
     raise given.refuse("has no known number of elements", where, code="script-tuple-length")
 
 
-@form(dict)
+@form(dict, collections.OrderedDict)
 def emit_dict(emission: Emission, arguments: Arguments, where: SourceRange) -> SugaredValue:
     """Emit ``dict()``, ``dict(other)`` and ``dict(name=value)``."""
     if arguments.positional:

@@ -20,6 +20,7 @@ from minitorch2.script.frontend.annotations import (
     type_from_object,
 )
 from minitorch2.script.frontend.emission import UNKNOWN, Arguments, Emission, SugaredValue
+from minitorch2.script.frontend.known_arguments import known_arguments
 from minitorch2.script.frontend.sugared import (
     ConstantValue,
     SimpleValue,
@@ -351,7 +352,9 @@ class FunctionValue(SugaredValue):
         bound, names = bind(self.function, arguments, where)
         values = {k: v.as_value(emission, where) for k, v in bound.items() if v.first_class}
         fixed = {name: given for name, given in bound.items() if name not in values}
-        callee = emission.compiler(self.function, values, fixed, where)
+        parameters = [*inspect.signature(self.function).parameters.values()]
+        known = known_arguments(parameters, Arguments([], bound))
+        callee = emission.compiler(self.function, values, fixed, known, where)
         return call_compiled(emission, callee, _of(callee, values, names), where)
 
 

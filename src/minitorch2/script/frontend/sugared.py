@@ -176,12 +176,21 @@ class SimpleValue(SugaredValue):
         )
 
     def get_item(self, emission: Emission, index: SugaredValue, where: SourceRange) -> SugaredValue:
+        values = self.value
         if isinstance(self.type, TupleType):
-            return self._element(emission, self._position(index, where), where)
+            if index.constant() is not UNKNOWN or len(set(self.type.elements)) != 1:
+                return self._element(emission, self._position(index, where), where)
+            values = self._as_list(emission, where)
         if isinstance(self.type, OptionalType):
             raise self.not_refined("elements", where)
         key = index.as_value(emission, where)
-        return sugar(emission.emit("aten::__getitem__", (self.value, key), where))
+        return sugar(emission.emit("aten::__getitem__", (values, key), where))
+
+    def _as_list(self, emission: Emission, where: SourceRange) -> Value:
+        """Return the elements of a tuple, which have one type, as a list."""
+        assert isinstance(self.type, TupleType)
+        node = emission.node("prim::TupleUnpack", (self.value,), self.type.elements, where)
+        return list_of(emission, node.outputs, where)
 
     def _position(self, index: SugaredValue, where: SourceRange) -> int:
         assert isinstance(self.type, TupleType)

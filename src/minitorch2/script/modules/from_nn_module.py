@@ -31,6 +31,7 @@ from minitorch2.script.frontend.compile import (
     type_by_default,
 )
 from minitorch2.script.frontend.decorators import mode_classes, undecorated, within_modes
+from minitorch2.script.frontend.known_arguments import Known
 from minitorch2.script.frontend.python_values import script_mark
 from minitorch2.script.frontend.resolver import resolver_of
 from minitorch2.script.ir.types import (
@@ -144,7 +145,7 @@ class _Reader:
         compiler = _MethodCompiler(self.module)
         made = make_module_type(
             unique_name(name),
-            Methods(compiler, compiler.versions, compiler.typed, compiler.has),
+            Methods(compiler, compiler.versions, compiler.typed, compiler.has, compiler.parameters),
             slots=self.slots,
             constants=self.constants,
             modules=modules,
@@ -275,7 +276,7 @@ class _MethodCompiler:
 
     def __init__(self, module: nn.Module) -> None:
         self.module = module
-        self._typed: list[tuple[str, dict[str, Type]]] = []
+        self._typed: list[tuple[str, dict[str, Type], Known]] = []
 
     def __call__(self, name: str) -> CompiledFunction | None:
         named, _, typed = name.partition(_TYPED)
@@ -286,34 +287,45 @@ class _MethodCompiler:
         plain = undecorated(function)
         headers = headers_of(plain)
         found = headers[int(number or 0)] if headers else definition_of(plain)
+        _, types, known = self._typed[int(typed)] if typed else (base, None, None)
         return compile_tree(
             within_modes(found, function),
             resolver_of(plain, mode_classes(function)),
             self_type=self.type.class_type,
             name=f"{self.type.name}.{name}",
             defaults=defaults_of(plain),
-            types=self._typed[int(typed)][1] if typed else None,
+            types=types,
+            known=known,
         )
 
     def has(self, name: str, _: Methods) -> bool:
         """Tell whether the module has a method that can be compiled."""
         return _function(self.module, name) is not None and name not in self.type.marked
 
-    def typed(self, name: str, given: Sequence[Type], named: Mapping[str, Type]) -> str:
+    def typed(
+        self, name: str, given: Sequence[Type], named: Mapping[str, Type], known: Known
+    ) -> str:
         """Return the name of a method's version for arguments; its own name if they fit it.
 
         Args:
             name: of the method.
             given: types of positional arguments, without the module.
             named: types of arguments with keywords.
+            known: arguments that the version has no parameters for.
         """
         function = _function(self.module, name)
         types = {} if function is None else _open_types(undecorated(function), given, named)
-        if not types:
+        if not types and not known:
             return name
-        if (name, types) not in self._typed:
-            self._typed.append((name, types))
-        return f"{name}{_TYPED}{self._typed.index((name, types))}"
+        version = (name, types, known)
+        if version not in self._typed:
+            self._typed.append(version)
+        return f"{name}{_TYPED}{self._typed.index(version)}"
+
+    def parameters(self, name: str) -> list[inspect.Parameter]:
+        """Return the parameters of a method, but for the module; none if there is no source."""
+        function = _function(self.module, name)
+        return [] if function is None else _parameters(undecorated(function))
 
     def versions(self, name: str) -> dict[str, FunctionSchema]:
         """Return the schemas of a method's overloads; the first one has the method's name."""
@@ -339,11 +351,15 @@ def _function(module: nn.Module, name: str) -> FunctionType | None:
     return found if is_ours and name != "__init__" else None
 
 
+def _parameters(function: FunctionType) -> list[inspect.Parameter]:
+    return list(inspect.signature(function).parameters.values())[1:]
+
+
 def _open_types(
     function: FunctionType, given: Sequence[Type], named: Mapping[str, Type]
 ) -> dict[str, Type]:
     """Return types of arguments whose parameters have no annotation, and would not take them."""
-    parameters = list(inspect.signature(function).parameters.values())[1:]
+    parameters = _parameters(function)
     types = {**dict(zip((each.name for each in parameters), given)), **named}
     found = dict[str, Type]()
     for each in parameters:

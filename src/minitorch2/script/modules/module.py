@@ -7,9 +7,10 @@ The object that runs is an `nn.Module`; a graph reads its attributes with `prim:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache, partial
+from inspect import Parameter
 from typing import Any, Literal, TypeAlias
 
 from torch import nn
@@ -41,21 +42,25 @@ class Methods(Mapping[str, Method]):
     Args:
         compile: gives the compiled method of a name; None if there is none.
         versions: gives the schemas of the overloads of a name, by the names of their methods.
-        typed: gives the name of a method's version for types of arguments, in order and by name.
+        typed: gives the name of a method's version for types of arguments, in order and by name,
+            and for arguments that are known.
         has: tells whether there is a method of a name, which need not compile.
+        parameters: gives the parameters of a method in Python, without the module.
     """
 
     def __init__(
         self,
         compile: Callable[[str], CompiledFunction | None],
         versions: Callable[[str], Mapping[str, FunctionSchema]] = lambda _: {},
-        typed: Callable[[str, Sequence[Type], Mapping[str, Type]], str] = lambda name, *_: name,
+        typed: Callable[..., str] = lambda name, *_: name,
         has: Callable[[str, Methods], bool] = lambda name, methods: methods.get(name) is not None,
+        parameters: Callable[[str], list[Parameter]] = lambda _: [],
     ) -> None:
         self._compile = compile
         self.versions = cache(versions)
         self.typed = typed
         self.has = has
+        self.parameters = parameters
         self._compiled: dict[str, Method] = {}
         self._compiling: list[str] = []
 

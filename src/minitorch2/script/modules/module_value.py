@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -14,6 +14,7 @@ from minitorch2.script.frontend.emission import UNKNOWN, Arguments, Emission, Su
 from minitorch2.script.frontend.emit_calls import raise_error
 from minitorch2.script.frontend.emit_conditions import joined_output
 from minitorch2.script.frontend.forms import only
+from minitorch2.script.frontend.known_arguments import Known, compile_for_call, known_arguments
 from minitorch2.script.frontend.python_values import (
     BoundFunction,
     converted,
@@ -292,11 +293,34 @@ class MethodValue(SugaredValue):
             fitting = find_schema(name, [*versions.values()], given, named, where).schema
             name = next(version for version, schema in versions.items() if schema is fitting)
         else:
-            types = [value.type for value in given[1:]]
-            name = methods.typed(name, types, {k: value.type for k, value in named.items()})
+            name, known = self._version(given[1:], named, arguments)
+            if known:
+                names = [each.name for each in methods.parameters(self.name)]
+                named |= dict(zip(names, given[1:]))
+                given, named = given[:1], {k: v for k, v in named.items() if k not in known}
         keep_constants(emission, methods[name], where)
         inputs = match_arguments(emission.graph, methods[name].schema, given, named, where)
         return sugar(module.type.call(emission.graph, name, tuple(inputs), where))
+
+    def _version(
+        self, given: Sequence[Value], named: Mapping[str, Value], arguments: Arguments
+    ) -> tuple[str, Known]:
+        """Return the name of the version for a call, and arguments that it has no parameters for.
+
+        Raises:
+            ScriptError: the method is no program of the language.
+        """
+        methods = self.module.type.methods
+        types = [value.type for value in given], {k: value.type for k, value in named.items()}
+
+        def compiled(known: Known) -> tuple[str, Known]:
+            name = methods.typed(self.name, *types, known)
+            _ = methods[name]
+            return name, known
+
+        known = known_arguments(methods.parameters(self.name), arguments)
+        key = (self.module.type.name, self.name, *types[0], *types[1].items())
+        return compile_for_call(compiled, known, key)
 
 
 class ScriptFunctionValue(SugaredValue):

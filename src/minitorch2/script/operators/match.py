@@ -319,10 +319,15 @@ def _default(parameter: Argument) -> Callable[[Graph, SourceRange], Value]:
 
 
 def _fitting_default(parameter: Argument) -> Any:
-    """Return a default as the same argument would be passed: numbers converted, or repeated."""
+    """Return a default as the same argument would be passed.
+
+    Numbers are converted, or repeated; a tuple for a list becomes one.
+    """
     value, wanted = parameter.default, _list_type(parameter.type)
     if wanted == FLOAT and type(value) is int:
         return float(value)
+    if isinstance(wanted, ListType) and isinstance(value, tuple):
+        return [float(item) if wanted.element == FLOAT else item for item in value]
     if parameter.fixed_length is not None and isinstance(value, int | float):
         return [value] * parameter.fixed_length
     return value

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import keyword
 import re
+from collections import Counter
 from collections.abc import Iterator
 
 from minitorch2.script.ir.graph import Block, Graph, Node, Value
@@ -19,6 +20,7 @@ class Variables:
 
     def __init__(self, graph: Graph) -> None:
         self._taken: set[str] = {*keyword.kwlist, *WRITTEN_NAMES}
+        self._counts: Counter[str] = Counter()
         self._names: dict[Value, str] = {}
         self._hints: dict[Value, str] = {}
         self._occupants: dict[str, list[Value]] = {}
@@ -41,10 +43,10 @@ class Variables:
         """Return a name like this one that nothing else has: ``x.1`` is ``x``, then ``x_1``."""
         stem = re.sub(r"\W", "_", name.split(".")[0])
         stem = stem if stem and not stem[0].isdigit() else f"_{stem}"
-        found, count = stem, 0
+        found = stem
         while found in self._taken:
-            count += 1
-            found = f"{stem}_{count}"
+            self._counts[stem] += 1
+            found = f"{stem}_{self._counts[stem]}"
         self._taken.add(found)
         return found
 

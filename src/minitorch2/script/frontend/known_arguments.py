@@ -1,0 +1,72 @@
+"""Functions that are no program for all arguments, and are one for those of a call.
+
+A branch on an argument that is None or a bool in a call is decided there, and the other side need
+not compile: ``def f(x, pairs: bool = False)`` may give a tensor, or a tuple with ``pairs``.
+
+    f(x)  -->  f without the parameter pairs, whose body begins with pairs = False
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from contextvars import ContextVar
+from typing import Final, TypeVar
+
+from minitorch2.script.frontend.emission import Arguments
+from minitorch2.script.syntax.errors import ScriptError
+
+Known = Mapping[str, bool | None]
+"""Arguments that are None or a bool in a call, by the names of their parameters."""
+Compiled = TypeVar("Compiled")
+
+_FAILED: Final[ContextVar[dict[Hashable, ScriptError] | None]] = ContextVar("_FAILED", default=None)
+"""Errors of functions inside of the outermost call: a function below two others fails once."""
+
+
+def known_arguments(parameters: Sequence[inspect.Parameter], arguments: Arguments) -> Known:
+    """Return the arguments of a call that are None or a bool, the defaults among them."""
+    kinds = {parameter.kind for parameter in parameters}
+    if arguments.is_open or inspect.Parameter.VAR_POSITIONAL in kinds:
+        return {}
+    names = [parameter.name for parameter in parameters]
+    given = {**dict(zip(names, arguments.positional)), **arguments.keywords}
+    found = {
+        each.name: given[each.name].constant() if each.name in given else each.default
+        for each in parameters
+    }
+    return {
+        name: value for name, value in found.items() if value is None or isinstance(value, bool)
+    }
+
+
+def compile_for_call(compile: Callable[[Known], Compiled], known: Known, key: Hashable) -> Compiled:
+    """Compile a function for all arguments; if it is no program then, for those that are known.
+
+    Args:
+        compile: compiles it without parameters for the known arguments.
+        known: the known arguments of a call.
+        key: the function and the types of its arguments.
+
+    Raises:
+        ScriptError: it is no program for all arguments, and none with the known ones.
+    """
+    if (failed := _FAILED.get()) is None:
+        token = _FAILED.set({})
+        try:
+            return compile_for_call(compile, known, key)
+        finally:
+            _FAILED.reset(token)
+    key = (key, frozenset(known.items()))
+    if key in failed:
+        raise failed[key]
+    try:
+        return compile({})
+    except ScriptError as error:
+        try:
+            if known:
+                return compile(known)
+        except ScriptError:
+            pass
+        failed[key] = error
+        raise
