@@ -1,4 +1,4 @@
-"""Counts the programs that compile as scripts and are right, and why others do not.
+"""Counts the programs that compile as scripts or traces and are right, and why others do not.
 
 A program is a function of torch.nn.functional, which only has to compile, a module of torch.nn, a
 model of timm, or a class of module of an installed package (`tests.script_sample`). The script of a
@@ -10,6 +10,9 @@ python -m tests.script_survey                       functions and modules of tor
 python -m tests.script_survey vision                the models of timm, if it is installed
 python -m tests.script_survey vision --stop 40      the first of them
 python -m tests.script_survey packages              classes drawn from the packages that there are
+python -m tests.script_survey saved loaded          archives, ours in torch.jit and the other way
+python -m tests.script_survey trees                 our parser beside Python's, on torch.nn
+python -m tests.script_survey traces peer sizes     functions whose traces could be wrong
 python -m tests.script_survey modules LSTM GRU      the whole error of each program named
 
 Each program has a process of its own, and is refused after `LIMIT` seconds of computing.
@@ -32,6 +35,7 @@ from functools import partial
 from importlib.util import find_spec
 from itertools import islice
 from time import perf_counter
+from typing import Any
 
 import torch
 import torch.nn.functional as functional
@@ -42,7 +46,18 @@ from minitorch2 import jit
 from minitorch2.script.archive.container import ArchiveError
 from minitorch2.script.frontend.compile import compile_function
 from minitorch2.script.syntax.errors import ScriptError
+from minitorch2.script.syntax.reading import source_of
 from tests.script_sample import SOURCES, Source
+from tests.unit.script.test_syntax_parser import assert_same, functions_of
+from tests.unit.script.test_tracing_assumptions import (
+    silently_wrong,
+    test_an_unsound_function_is_refused_with_its_line_or_right,
+)
+from tests.unit.script.test_tracing_sizes import (
+    FUNCTIONS,
+    test_a_trace_holds_for_ten_other_sizes_or_refuses_with_a_line,
+)
+from tests.unit.script.trace_programs import UNSOUND
 
 Check = Callable[[], None]
 
@@ -52,7 +67,7 @@ SEEDS = (1, 2, 1)
 """The first call is profiled, the second one runs the plan that was made of it."""
 
 SAMPLE = 30
-"""Classes of each package."""
+"""Classes of each package, and archives of each kind."""
 LIMIT = 90
 """Seconds of computing for one program."""
 
@@ -164,25 +179,72 @@ def check_model(program: Program) -> None:
     for seed, known in zip(SEEDS, expected):
         if found := difference(observe(program, model, script, seed), known):
             raise WrongError(f"seed {seed}: {found}")
-    check_archive(program, model, script)
-
-
-def check_archive(program: Program, model: torch.nn.Module, script: jit.ScriptModule) -> None:
-    """Save the script; torch.jit loads it, and its results in evaluation mode are the same."""
-    file = io.BytesIO()
     try:
-        jit.save(script.eval(), file)
+        check_archive(program, model)
     except ArchiveError as error:
-        if "Python" in str(error):
-            return
-        raise
+        if "Python" not in str(error):
+            raise
+
+
+def archived() -> list[Program]:
+    """Return modules of torch.nn drawn by a fixed seed, of those whose archives torch.jit runs."""
+    drawn = [program for program in programs() if program.suite == MODULE]
+    random.Random(0).shuffle(drawn)
+    return list(islice(filter(is_run_by_peer, drawn), SAMPLE))
+
+
+def is_run_by_peer(program: Program) -> bool:
+    """Tell whether torch.jit compiles a module, saves it, loads it and calls it."""
+    try:
+        model = program.build().eval()
+        args, kwargs = program.draw(model, 1)
+        torch.jit.load(archive_of(torch.jit, model))(*args, **kwargs)
+    except Exception:
+        return False
+    return True
+
+
+def saved() -> Iterator[tuple[str, Check]]:
+    """Archives of ours: torch.jit gives the results of the model."""
+    for program in archived():
+        yield program.name, partial(check_archive, program, program.build())
+
+
+def loaded() -> Iterator[tuple[str, Check]]:
+    """Archives of torch.jit: we give the results that it gives."""
+    for program in archived():
+        yield program.name, partial(check_archive_of_peer, program)
+
+
+def archive_of(writer: Any, model: torch.nn.Module) -> io.BytesIO:
+    """Return the archive that a writer, `minitorch2.jit` or `torch.jit`, makes of a model."""
+    file = io.BytesIO()
+    writer.save(writer.script(model), file)
     file.seek(0)
-    loaded = torch.jit.load(file)
-    args, kwargs = program.draw(model, 1)
-    with torch.no_grad():
-        got = [dict(leaves(seeded(call, args, kwargs), "output")) for call in (loaded, script)]
-    if found := difference(*got):
-        raise WrongError(f"archive: {found}")
+    return file
+
+
+def check_archive(program: Program, model: torch.nn.Module) -> None:
+    """Compare what torch.jit makes of our archive with the model, in evaluation mode.
+
+    Raises:
+        WrongError: something differs.
+    """
+    args, kwargs = program.draw(model.eval(), 1)
+    compare(torch.jit.load(archive_of(jit, model)), model, args, kwargs)
+
+
+def check_archive_of_peer(program: Program) -> None:
+    """Compare what we make of an archive of torch.jit with what torch.jit makes of it.
+
+    Raises:
+        WrongError: something differs.
+    """
+    model = program.build().eval()
+    file = archive_of(torch.jit, model)
+    ours = jit.load(file)
+    file.seek(0)
+    compare(ours, torch.jit.load(file), *program.draw(model, 1))
 
 
 def seeded(call, args, kwargs):
@@ -190,9 +252,56 @@ def seeded(call, args, kwargs):
     return call(*args, **kwargs)
 
 
-SUITES = {
-    "functions": functions, "modules": modules, "vision": vision, "packages": packages,
-}  # fmt: skip
+def trees() -> Iterator[tuple[str, Check]]:
+    """The functions and methods of torch.nn whose text is to be had."""
+    found = {}
+    for name, module in sorted(sys.modules.items()):
+        if name.partition(".nn")[0] == "torch" and name != "torch" and module is not None:
+            own = [f for f in functions_of(module) if f.__module__ == name]
+            found |= {f"{name}.{f.__qualname__}": f for f in own if f.__name__ != "<lambda>"}
+    for name, function in found.items():
+        with suppress(ScriptError):
+            yield name, partial(assert_same, source_of(function))
+
+
+def traces() -> Iterator[tuple[str, Check]]:
+    """Planted functions: our traces are right for all calls, or are refused with the line."""
+    for function in UNSOUND:
+        check = test_an_unsound_function_is_refused_with_its_line_or_right
+        yield function.__name__, partial(check, function)
+
+
+def peer() -> Iterator[tuple[str, Check]]:
+    """The same functions with torch.jit.trace."""
+    for function in UNSOUND:
+        yield function.__name__, partial(check_peer, function)
+
+
+def check_peer(function: Callable) -> None:
+    if silently_wrong(function):
+        raise WrongError("silently wrong")
+
+
+def sizes() -> Iterator[tuple[str, Check]]:
+    """Traced functions that are called at ten other sizes."""
+    for function in FUNCTIONS:
+        check = test_a_trace_holds_for_ten_other_sizes_or_refuses_with_a_line
+        yield function.__name__, partial(check, function)
+
+
+Suite = Callable[[], Iterator[tuple[str, Check]]]
+SUITES: dict[str, tuple[Suite, str]] = {
+    "functions": (functions, "functions of torch.nn.functional are compiled"),
+    "modules": (modules, "modules of torch.nn are scripted and right"),
+    "vision": (vision, "models of timm are scripted and right"),
+    "packages": (packages, "classes of packages are scripted and right"),
+    "saved": (saved, "archives of ours are right in torch.jit"),
+    "loaded": (loaded, "archives of torch.jit are right here"),
+    "trees": (trees, "functions of torch.nn have the trees of Python's parser"),
+    "traces": (traces, "traced functions are right, or refused with their line"),
+    "peer": (peer, "functions traced by torch.jit are right or refused"),
+    "sizes": (sizes, "traced functions are right at ten other sizes, or refused with a line"),
+}
 
 
 def error_of(check: Check, shown: bool, sent) -> None:
@@ -237,7 +346,8 @@ def reason(error: Exception) -> str:
 
 def survey(suite: str, names: list[str], chosen: slice) -> None:
     found = {}
-    for name, check in islice(SUITES[suite](), chosen.start, chosen.stop):
+    programs_of, claim = SUITES[suite]
+    for name, check in islice(programs_of(), chosen.start, chosen.stop):
         if names and name not in names:
             continue
         start = perf_counter()
@@ -248,7 +358,7 @@ def survey(suite: str, names: list[str], chosen: slice) -> None:
     for text, count in Counter(refused.values()).most_common():
         examples = [name for name, other in refused.items() if other == text]
         print(f"{count:4}  {text}\n      {', '.join(examples[:4])}")
-    print(f"{len(found) - len(refused)} of {len(found)} {suite} are scripted and right", flush=True)
+    print(f"{len(found) - len(refused)} of {len(found)} {claim}", flush=True)
 
 
 def main() -> None:

@@ -118,7 +118,8 @@ def _read(archive: zipfile.ZipFile, device: torch.device | None) -> Contents:
     constants = _unpickled(archive, top, "constants", device)
     code = {name.removesuffix(".py"): text.decode() for name, text in _below(archive, top, "code")}
     extra_files = dict(_below(archive, top, "extra"))
-    version = int(archive.read(f"{top}/version"))
+    has_other_place = f"{top}/.data/version" in names  # torch.jit puts the version here or there
+    version = int(archive.read(f"{top}/.data/version" if has_other_place else f"{top}/version"))
     if version > NEWEST_VERSION:
         message = (
             f"the archive has version {version} of the operators, and {NEWEST_VERSION} is known"
