@@ -365,7 +365,8 @@ def _open_types(
     for each in parameters:
         given_type = types.get(each.name)
         if given_type is not None and not _takes(each, given_type):
-            found[each.name] = OptionalType(given_type) if each.default is None else given_type
+            may_be_none = each.default is None and given_type != NONE
+            found[each.name] = OptionalType(given_type) if may_be_none else given_type
     if found:
         comments, _ = comment_types(definition_of(function), resolver_of(function))
         return {name: type_ for name, type_ in found.items() if name not in comments}
