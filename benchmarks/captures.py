@@ -396,6 +396,14 @@ def captured(programs: list[Program], ways: dict[str, Capture], *, timed: bool) 
     return found
 
 
+def show(name: str, found: list[Outcome], console: Console) -> None:
+    """Print the tables of one part, as soon as it is measured."""
+    programs = len({outcome.program for outcome in found})
+    console.print(summary(found, f"Table 1: {name}, {programs} programs"), by_program(found))
+    if any(outcome.call for outcome in found):
+        console.print(*costs(found, f"Table 2, {name}"))
+
+
 def run(quick: bool, only: str, folder: Path, console: Console) -> int:
     """Measure, print, write JSON; the status is 1 if one of our ways was silently wrong."""
     ways = {**OURS, **PEERS}
@@ -405,16 +413,13 @@ def run(quick: bool, only: str, folder: Path, console: Console) -> int:
     with quietly():
         with no_kernels():
             report["models"] = captured(models, ways, timed=True)
+            show("models", report["models"], console)
             report["control flow"] = captured(control, ways, timed=False)
+            show("control flow", report["control flow"], console)
         if not quick:
-            report["models with kernels"] = captured(models, WITH_KERNELS, timed=True)
-    everything = report["models"] + report["control flow"]
-    for name, found in report.items():
-        console.print(summary(found, f"Table 1: {name}, {len(found) // len(ways)} programs"))
-    console.print(by_program(everything))
-    for name in ("models", "models with kernels"):
-        if name in report:
-            console.print(*costs(report[name], f"Table 2, {name}"))
+            name = "models with kernels"
+            report[name] = captured(models, WITH_KERNELS, timed=True)
+            show(name, report[name], console)
     folder.mkdir(exist_ok=True)
     given = {name: [asdict(outcome) for outcome in found] for name, found in report.items()}
     (folder / "captures.json").write_text(json.dumps(given, indent=1) + "\n")

@@ -22,6 +22,7 @@ from minitorch2.script.ir.types import (
     TupleType,
     Type,
     type_of,
+    union_of,
 )
 from minitorch2.script.tracing.graph_writer import SYMBOLIC
 from minitorch2.script.tracing.sizes import SymbolicWriter
@@ -51,8 +52,8 @@ def type_of_example(value: Any) -> Type:
     if isinstance(value, list):
         return ListType(type_of_example(value[0]) if value else TENSOR)
     if isinstance(value, dict):
-        key, item = next(iter(value.items()), ("", None))
-        return DictType(type_of(key), TENSOR if item is None else type_of_example(item))
+        items = [type_of_example(item) for item in value.values()]
+        return DictType(type_of(next(iter(value), "")), union_of(items) if items else TENSOR)
     return type_of(value)
 
 
@@ -182,7 +183,7 @@ def _container(writer: SymbolicWriter, kind: str, result: Sequence[Any]) -> Valu
     values = [packed(writer, item) for item in result]
     types = tuple(value.type for value in values)
     if kind == "prim::ListConstruct":
-        return _insert(writer, kind, values, ListType(types[0]))
+        return _insert(writer, kind, values, ListType(union_of(types)))
     names = (fields_of(result), type(result).__name__) if fields_of(result) else ()
     return _insert(writer, kind, values, TupleType(types, *names))
 
@@ -190,7 +191,8 @@ def _container(writer: SymbolicWriter, kind: str, result: Sequence[Any]) -> Valu
 def _dict(writer: SymbolicWriter, result: Mapping[Any, Any]) -> Value:
     pairs = [part for pair in result.items() for part in pair]
     values = [packed(writer, part) for part in pairs]
-    return _insert(writer, "prim::DictConstruct", values, DictType(values[0].type, values[1].type))
+    items = union_of(value.type for value in values[1::2])
+    return _insert(writer, "prim::DictConstruct", values, DictType(values[0].type, items))
 
 
 def _insert(writer: SymbolicWriter, kind: str, values: list[Value], type: Type) -> Value:
