@@ -398,6 +398,8 @@ def captured(programs: list[Program], ways: dict[str, Capture], *, timed: bool) 
 
 def show(name: str, found: list[Outcome], console: Console) -> None:
     """Print the tables of one part, as soon as it is measured."""
+    if not found:
+        return
     programs = len({outcome.program for outcome in found})
     console.print(summary(found, f"Table 1: {name}, {programs} programs"), by_program(found))
     if any(outcome.call for outcome in found):

@@ -1,7 +1,7 @@
-"""Functions that are no program for all arguments, and are one for those of a call.
+"""Functions that compile for the arguments of a call, and not for all arguments.
 
-A branch on an argument that is None or a bool in a call is decided there, and the other side need
-not compile: ``def f(x, pairs: bool = False)`` may give a tensor, or a tuple with ``pairs``.
+A branch on an argument that is None or a bool in a call is decided there. The other side need not
+compile: ``def f(x, pairs: bool = False)`` may give a tensor, or a tuple with ``pairs``.
 
     f(x)  -->  f without the parameter pairs, whose body begins with pairs = False
 """
@@ -41,7 +41,7 @@ def known_arguments(parameters: Sequence[inspect.Parameter], arguments: Argument
 
 
 def compile_for_call(compile: Callable[[Known], Compiled], known: Known, key: Hashable) -> Compiled:
-    """Compile a function for all arguments; if it is no program then, for those that are known.
+    """Compile a function for all arguments; where that fails, for those that a call knows.
 
     Args:
         compile: compiles it without parameters for the known arguments.
@@ -49,7 +49,7 @@ def compile_for_call(compile: Callable[[Known], Compiled], known: Known, key: Ha
         key: the function and the types of its arguments.
 
     Raises:
-        ScriptError: it is no program for all arguments, and none with the known ones.
+        ScriptError: it compiles neither for all arguments nor with the known ones.
     """
     if (failed := _FAILED.get()) is None:
         token = _FAILED.set({})

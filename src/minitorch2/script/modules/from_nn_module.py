@@ -323,7 +323,7 @@ class _MethodCompiler:
         return f"{name}{_TYPED}{self._typed.index(version)}"
 
     def parameters(self, name: str) -> list[inspect.Parameter]:
-        """Return the parameters of a method, but for the module; none if there is no source."""
+        """Return the parameters of a method in Python, without the module."""
         function = _function(self.module, name)
         return [] if function is None else _parameters(undecorated(function))
 
