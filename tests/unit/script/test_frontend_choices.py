@@ -365,9 +365,8 @@ def test_what_fails_for_all_arguments_and_for_those_of_a_call_is_told_as_for_all
     def calls(x: Tensor):
         return halves_or_pair(x, True)
 
-    with pytest.raises(ScriptError, match="Tensor") as caught:
+    with pytest.raises(ScriptError, match="scale has two types: float"):
         jit.script(calls)
-    assert "missing_function" not in str(caught.value)
 
 
 class Encoder(torch.nn.Module):

@@ -305,10 +305,9 @@ class _Operator(SugaredValue):
             upgraded = upgrade(emission, arguments, where)
             if upgraded is not None:
                 return upgraded
-        positional = [value.as_value(emission, where) for value in arguments.positional]
+        positional, named = arguments.values(emission, where)
         if self.kind == "prim::RaiseException":
             return _raised(emission, positional, where)
-        named = {k: value.as_value(emission, where) for k, value in arguments.keywords.items()}
         result = emission.emit(self.kind, positional, where, named)
         _restore_dtypes(result, emission.graph)
         return sugar(result)

@@ -59,6 +59,14 @@ class Arguments:
         """Return the arguments, those with keywords last."""
         return [*self.positional, *self.keywords.values()]
 
+    def values(
+        self, emission: Emission, where: SourceRange
+    ) -> tuple[list[Value], dict[str, Value]]:
+        """Return the arguments as values of the graph, in order and by name."""
+        positional = [given.as_value(emission, where) for given in self.positional]
+        named = {name: given.as_value(emission, where) for name, given in self.keywords.items()}
+        return positional, named
+
 
 @dataclass(frozen=True)
 class Iteration:

@@ -290,10 +290,7 @@ class OperatorValue(SugaredValue):
 
     def call(self, emission: Emission, arguments: Arguments, where: SourceRange) -> SugaredValue:
         check_open(self.kind, arguments, 0, where)
-        given = [argument.as_value(emission, where) for argument in arguments.positional]
-        named = {
-            k: argument.as_value(emission, where) for k, argument in arguments.keywords.items()
-        }
+        given, named = arguments.values(emission, where)
         if self.takes_many is not None and len(given) > self.takes_many:
             given = self._gathered(emission, given, self.takes_many, where)
         return sugar(emission.emit(self.kind, given, where, named))

@@ -228,10 +228,7 @@ class MethodValue(SugaredValue):
         return f"the method {self.name} of a value of type {self.value.type}"
 
     def call(self, emission: Emission, arguments: Arguments, where: SourceRange) -> SugaredValue:
-        given = [argument.as_value(emission, where) for argument in arguments.positional]
-        named = {
-            k: argument.as_value(emission, where) for k, argument in arguments.keywords.items()
-        }
+        given, named = arguments.values(emission, where)
         of_tensor = isinstance(self.value.type, TensorType)
         if of_tensor and self.name in CASTS and not given:
             dtype = emission.constant(CASTS[self.name], where)
@@ -445,8 +442,7 @@ def call_compiled(
     Raises:
         ScriptError: the arguments do not fit its schema.
     """
-    positional = [argument.as_value(emission, where) for argument in arguments.positional]
-    named = {k: argument.as_value(emission, where) for k, argument in arguments.keywords.items()}
+    positional, named = arguments.values(emission, where)
     values = match_arguments(emission.graph, callee.schema, positional, named, where)
     keep_constants(emission, callee, where)
     if (known := _known_answer(callee)) is not None:

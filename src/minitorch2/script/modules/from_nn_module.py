@@ -401,14 +401,17 @@ def _properties(python_class: type) -> Iterator[str]:
 
 def _marked(module: nn.Module) -> dict[str, FunctionType]:
     """Return the methods that are marked as ignored or unused."""
-    names = [name for name in dir(type(module)) if not name.startswith("__")]
-    functions = {name: _function(module, name) for name in names}
-    left_out = ("ignore", "unused")
-    return {n: f for n, f in functions.items() if f is not None and script_mark(f) in left_out}
+    return {name: f for name, f, mark in _marks(module) if mark in ("ignore", "unused")}
 
 
 def exported_methods(module: nn.Module) -> list[str]:
     """Return the names of methods that are compiled although nothing calls them."""
-    names = [name for name in dir(type(module)) if not name.startswith("__")]
-    functions = ((name, _function(module, name)) for name in names)
-    return [name for name, f in functions if f is not None and script_mark(f) == "export"]
+    return [name for name, _, mark in _marks(module) if mark == "export"]
+
+
+def _marks(module: nn.Module) -> Iterator[tuple[str, FunctionType, str | None]]:
+    """Iterate over the methods of a module, each with its mark."""
+    for name in dir(type(module)):
+        function = None if name.startswith("__") else _function(module, name)
+        if function is not None:
+            yield name, function, script_mark(function)

@@ -286,8 +286,9 @@ class MethodValue(SugaredValue):
 
     def call(self, emission: Emission, arguments: Arguments, where: SourceRange) -> SugaredValue:
         module, methods = self.module, self.module.type.methods
-        given = [value.as_value(emission, where) for value in (module, *arguments.positional)]
-        named = {k: value.as_value(emission, where) for k, value in arguments.keywords.items()}
+        receiver = module.as_value(emission, where)
+        positional, named = arguments.values(emission, where)
+        given = [receiver, *positional]
         name, versions = self.name, methods.versions(self.name)
         if versions:
             fitting = find_schema(name, [*versions.values()], given, named, where).schema
