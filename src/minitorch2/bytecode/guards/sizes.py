@@ -242,13 +242,10 @@ class Sizes:
         for record in env.symbols.values():
             if record.marked:
                 self._check_mark(record)
-        for (
-            symbol,
-            record,
-        ) in env.symbols.items():  # specialised all the same: constants from now on
+        for symbol, record in env.symbols.items():
             if symbol in env.fixed or isinstance(env.simplify(symbol), int):
-                numbers = self.history.numbers
-                self.history.fixed |= {source for source in record.sources if source in numbers}
+                # Specialised all the same: a number is a constant from now on.
+                self.history.fixed |= set(record.sources) & set(self.history.numbers)
         guards = [*self._limits(), *self.guards]
         for guard in env.guards:
             condition = map_condition(guard.condition, env.knowledge.in_inputs)
