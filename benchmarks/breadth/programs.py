@@ -6,7 +6,7 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
-from benchmarks.breadth import images, science, sequences
+from benchmarks.breadth import attention, images, science, sequences
 from benchmarks.cases import Case, Function
 from benchmarks.models import named
 from benchmarks.table2 import zoo_models
@@ -92,6 +92,25 @@ def language() -> list[Case]:
     ]  # fmt: skip
 
 
+KINDS = ("full", "causal", "window", "alibi", "soft cap", "relative", "grouped")
+
+
+def attentions() -> list[Case]:
+    """Attention written by hand, windows, and heads of as many words as no vector divides."""
+    words = {"GPT-like head": (50_257, True), "BERT-like head": (30_522, False)}
+    made = {name: partial(attention.Language, *given) for name, given in words.items()}
+    by_hand = {kind: partial(attention.Attention, kind) for kind in KINDS}
+    rows = drawn((2, 256, 128))
+    return [
+        *(inference(f"attention by hand, {kind}", make, rows) for kind, make in by_hand.items()),
+        *(training(f"attention by hand, {kind}", make, rows) for kind, make in by_hand.items()),
+        *(inference(name, make, lambda: (tokens(1, 64),)) for name, make in made.items()),
+        *(training(name, make, lambda: (tokens(1, 32),)) for name, make in made.items()),
+        inference("Swin x1", attention.Swin, photos(1, 56)),
+        training("Swin x2", attention.Swin, photos(2, 56)),
+    ]
+
+
 HEADS = ("BertForMaskedLM", "GPT2LMHeadModel", "T5ForConditionalGeneration", "LlamaForCausalLM",
          "ViTForImageClassification")  # fmt: skip
 
@@ -151,4 +170,4 @@ def sciences() -> list[Case]:
 
 def programs() -> list[Case]:
     """Every program."""
-    return [*vision(), *language(), *transformers(), *sciences()]
+    return [*vision(), *language(), *attentions(), *transformers(), *sciences()]
