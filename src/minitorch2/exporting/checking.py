@@ -16,6 +16,7 @@ from minitorch2.errors import ExportError
 from minitorch2.exporting.signature import Input, Signature, TensorForm
 from minitorch2.native.torch_internals.pytree import TreeSpec, tree_flatten, tree_unflatten
 
+_TRIED: Final = 64
 _FUNCTIONS: Final = {"max": max, "min": min, "abs": abs, "int": int, "float": float}
 
 
@@ -98,8 +99,27 @@ class Checker:
                 where = f", as this line says: {condition.line}" if condition.line else ""
                 raise _refused(
                     f"the program needs {condition.shown}, and {values}{where}",
-                    "pass other sizes, or export with an example of these",
+                    f"{self._nearest(sizes)}, or export with an example of these",
                 )
+
+    def _nearest(self, sizes: dict[str, int]) -> str:
+        """Return advice: for one of the sizes, the nearest ones that are served beside the others.
+
+        Sizes are tried up to `_TRIED` away from the given one.
+        """
+        for name, symbol in self.signature.symbols.items():
+            size = sizes[name]
+            low, high = max(symbol.low, size - _TRIED), min(symbol.high, size + _TRIED)
+            served = [n for n in range(low, int(high) + 1) if self._serves({**sizes, name: n})]
+            below = [n for n in served if n < size][-1:]
+            near = [*below, *[n for n in served if n > size][:1]]
+            if near:
+                return f"pass {symbol.shown} = {' or '.join(map(str, near))}"
+        return "pass other sizes"
+
+    def _serves(self, sizes: dict[str, int]) -> bool:
+        names = {"__builtins__": _FUNCTIONS, **sizes}
+        return all(eval(code, names) for code in self.conditions)
 
 
 class _Leaf:

@@ -297,3 +297,11 @@ def test_a_package_checks_what_the_signature_says(package_file):
 def test_a_package_takes_tensors_of_any_strides(package_file):
     x = torch.randn(4, 5).t()
     torch.testing.assert_close(minitorch2.load(package_file)(x), linear()(x))
+
+
+def test_a_condition_on_sizes_suggests_the_nearest_that_are_served():
+    def halves(x):
+        return x.view(2, -1, 4).sum(0)
+
+    made = minitorch2.export(halves, (torch.ones(6, 4),), dynamic_shapes=({0: Dim.AUTO},))
+    assert "Fix: pass x.shape[0] = 4 or 6, or export" in refusal(made, torch.ones(5, 4))
