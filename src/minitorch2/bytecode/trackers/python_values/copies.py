@@ -180,14 +180,10 @@ def _new_instance(evaluator: Evaluator, value: VariableTracker) -> VariableTrack
     plain = isinstance(value, ObjectVariable) and value.container is None
     if not plain or issubclass(cls, torch.nn.Module) or cls in copyreg.dispatch_table:
         unsupported("copy", f"copy of {value}")
-    if _has_slots(cls) or any(_defines(cls, name) for name in PROTOCOL):
+    found = [class_lookup(cls, name)[0] for name in PROTOCOL if hasattr(cls, name)]
+    if _has_slots(cls) or any(base not in (object, None) for base in found):
         unsupported("copy", f"copy of {value}, whose class has its own way to be copied")
     return new_object(evaluator, cls, ())
-
-
-def _defines(cls: type, name: str) -> bool:
-    """Return whether a class other than `object` has a method."""
-    return class_lookup(cls, name)[0] not in (object, None) and hasattr(cls, name)
 
 
 def _has_slots(cls: type) -> bool:

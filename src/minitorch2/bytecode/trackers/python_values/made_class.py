@@ -171,13 +171,6 @@ def body_of_class(
     return evaluator.evaluate_body(callee, namespace)
 
 
-def _prepare(
-    evaluator: Evaluator, cls: VariableTracker, *args: VariableTracker, **options: VariableTracker
-) -> VariableTracker:
-    """``type.__prepare__(name, bases, **options)``"""
-    return dict_of_names({})
-
-
 def _init_subclass(
     evaluator: Evaluator, cls: ClassVariable, **options: VariableTracker
 ) -> VariableTracker:
@@ -188,6 +181,6 @@ def _init_subclass(
     return NONE
 
 
-CLASS_METHODS[type, "__prepare__"] = _prepare
+CLASS_METHODS[type, "__prepare__"] = lambda evaluator, cls, *args, **options: dict_of_names({})
 CLASS_METHODS[object, "__init_subclass__"] = _init_subclass
 NEW[type] = make_class

@@ -20,22 +20,6 @@ def _init(owner: ObjectVariable, evaluator: Evaluator, *args: VariableTracker, *
         raise_observed(TypeError, f"{owner.cls.__name__}() takes no arguments")
 
 
-def _setattr(
-    owner: ObjectVariable, evaluator: Evaluator, name: VariableTracker, value: VariableTracker
-) -> None:
-    owner.plain_set_attribute(evaluator, name.as_constant(), value)
-
-
-def _delattr(owner: ObjectVariable, evaluator: Evaluator, name: VariableTracker) -> None:
-    owner.plain_delete_attribute(evaluator, name.as_constant())
-
-
-def _getattribute(
-    owner: ObjectVariable, evaluator: Evaluator, name: VariableTracker
-) -> VariableTracker:
-    return owner.plain_attribute(evaluator, name.as_constant())
-
-
 def _eq(owner: ObjectVariable, evaluator: Evaluator, other: VariableTracker) -> VariableTracker:
     same = operations.identical(evaluator, owner, other)
     return ConstantVariable(True) if same else NOT_IMPLEMENTED
@@ -46,10 +30,6 @@ def _ne(owner: ObjectVariable, evaluator: Evaluator, other: VariableTracker) -> 
     if result is None:
         return NOT_IMPLEMENTED
     return ConstantVariable(not operations.truth(evaluator, result))
-
-
-def _order(owner: ObjectVariable, evaluator: Evaluator, other: VariableTracker) -> VariableTracker:
-    return NOT_IMPLEMENTED
 
 
 def _text(owner: ObjectVariable, evaluator: Evaluator) -> VariableTracker:
@@ -71,15 +51,18 @@ def _nothing(owner: ObjectVariable, evaluator: Evaluator, **kwargs: VariableTrac
 
 OBJECT_METHODS: Final[dict[str, Any]] = {
     "__init__": _init,
-    "__setattr__": _setattr,
-    "__delattr__": _delattr,
-    "__getattribute__": _getattribute,
+    "__setattr__": lambda owner, evaluator, name, value: owner.plain_set_attribute(
+        evaluator, name.as_constant(), value
+    ),
+    "__delattr__": lambda owner, evaluator, name: owner.plain_delete_attribute(
+        evaluator, name.as_constant()
+    ),
+    "__getattribute__": lambda owner, evaluator, name: owner.plain_attribute(
+        evaluator, name.as_constant()
+    ),
     "__eq__": _eq,
     "__ne__": _ne,
-    "__lt__": _order,
-    "__le__": _order,
-    "__gt__": _order,
-    "__ge__": _order,
+    **dict.fromkeys(("__lt__", "__le__", "__gt__", "__ge__"), lambda *operands: NOT_IMPLEMENTED),
     "__str__": _text,
     "__format__": _format,
     "__init_subclass__": _nothing,

@@ -74,11 +74,6 @@ LONGEST_LIST: Final = 16
 """Elements that ``tolist`` reads one by one in the graph; Python reads longer ones at once."""
 
 
-def _has_operators_of_its_own(cls: type) -> bool:
-    """Return whether PyTorch leaves an operator to the other operand, of a Python class."""
-    return allocator(cls) is object and not hasattr(cls, "__torch_function__")
-
-
 def _subscript(evaluator: Evaluator, key: VariableTracker) -> VariableTracker:
     """Return a subscript in which arrays, and lists of numbers from data, are tensors."""
     if type(key) is TupleVariable:
@@ -410,8 +405,9 @@ class TensorVariable(VariableTracker):
             if name in COMPARISONS:
                 return NOT_IMPLEMENTED
             unsupported("format", "the text of a tensor is not known while capturing")
-        if args and _has_operators_of_its_own(args[0].python_type()):
-            return NOT_IMPLEMENTED
+        other = args[0].python_type() if args else torch.Tensor
+        if allocator(other) is object and not hasattr(other, "__torch_function__"):
+            return NOT_IMPLEMENTED  # PyTorch leaves it to the other operand, of a Python class
         for table in (UNARY, BINARY, COMPARISONS):
             if name in table:
                 return call(evaluator, "call_function", table[name], [self, *args])
