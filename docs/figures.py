@@ -35,6 +35,7 @@ CHARTS = {
     "launches": "gpu/launches.svg",
     "optimizers": "howto/optimizers.svg",
     "optimizers_gpu": "howto/optimizers_gpu.svg",
+    "growth": "growth.svg",
 }
 """The chart of each result, by its path below `docs/`."""
 

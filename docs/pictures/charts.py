@@ -155,6 +155,7 @@ DRAWN: dict[str, Callable[[], Picture]] = {
     "launches": partial(of_columns, "launches", (1,), own_scale=False),
     "optimizers": partial(of_columns, "optimizers", (1, 2, 3)),
     "optimizers_gpu": partial(of_columns, "optimizers_gpu", (2, 3, 4), labels=2, own_scale=False),
+    "growth": partial(of_columns, "growth", (1, 2, 3), own_scale=False),
 }
 
 PICTURES: dict[str, Callable[[], Picture]] = {

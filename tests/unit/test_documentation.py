@@ -188,3 +188,15 @@ def test_a_quotation_is_found_at_its_line():
     quoted = "\n".join(file.read_text().splitlines()[place : place + 3])
     assert first_line(file, quoted) == {file: place + 1}
     assert first_line(file, "not in the file") == {}
+
+
+def test_each_decision_is_a_record():
+    """A title, then fields in one order; each says what is done here."""
+    text = (DOCS / "decisions.md").read_text().partition("## Two of these, seen")[0]
+    order = ["Context", "Paper", "Here", "Gain", "Cost", "Evidence"]
+    records = re.split(r"^\*\*", text, flags=re.M)[1:]
+    assert len(records) > 85
+    for record in records:
+        title, fields = record.partition("**")[0], re.findall(r"^- \*(\w+)\*: ", record, re.M)
+        assert "Here" in fields, f"{title} does not say what is done here"
+        assert fields == sorted(fields, key=order.index), f"{title}: fields in the order {order}"
