@@ -25,6 +25,7 @@ from benchmarks import (
     meta_coverage,
     models,
     overhead,
+    scale,
     script,
     table1,
     table2,
@@ -73,9 +74,9 @@ def table(suite: str, results: list[Result]) -> Table:
 
 def duration(seconds: float) -> str:
     """Seconds in the unit that suits them."""
-    for unit, scale in (("s", 1.0), ("ms", 1e-3)):
-        if seconds >= scale:
-            return f"{seconds / scale:.2f} {unit}"
+    for unit, size in (("s", 1.0), ("ms", 1e-3)):
+        if seconds >= size:
+            return f"{seconds / size:.2f} {unit}"
     return f"{seconds / 1e-6:.1f} us"
 
 
@@ -96,6 +97,7 @@ def main(arguments: Sequence[str]) -> int:
         "lazy",
         "memory",
         "meta_coverage",
+        "scale",
         "script",
         "table1",
         "table2",
@@ -124,6 +126,8 @@ def main(arguments: Sequence[str]) -> int:
         return halide.run(options.peer, options.only, RESULTS, console)
     if options.suite == "script":
         return script.run(options.only, RESULTS, console)
+    if options.suite == "scale":
+        return scale.run(RESULTS, console)
     if options.suite == "lazy":
         return lazy.run(options.only, 2000, console)
     if options.suite == "dynamic":

@@ -12,7 +12,7 @@ pytest.importorskip("transformers")
 
 import minitorch2
 from benchmarks import __main__ as program
-from benchmarks import figure4, gpu_models, kernels, measure, models, table4
+from benchmarks import figure4, gpu_models, kernels, measure, models, scale, table4
 from benchmarks.breadth import programs, report, trial
 from benchmarks.cases import Case
 
@@ -222,3 +222,13 @@ def test_breadth_puts_the_worst_first_and_says_what_is_wrong(capsys):
     console.print(report.table([good, bad], ["eager", "minitorch2"], "cpu"))
     shown = capsys.readouterr().out
     assert shown.index("FAILED: ValueError") < shown.index("good") and "2.00x" in shown
+
+
+def test_on_paper_the_slowest_rank_decides_unless_one_compiles():
+    alone = [scale.simulated(n, 60, 2, False, 0.2) for n in (1, 10, 1000)]
+    shared = [scale.simulated(n, 60, 2, True, 0.2) for n in (1, 10, 1000)]
+    assert alone == sorted(alone) and alone[2] > 1.4 * alone[0]
+    assert shared[2] - shared[0] < 2 * 2 and shared[2] < alone[2]
+    assert (
+        scale.simulated(8, 60, 2, True, 0.0) == 62 and scale.simulated(8, 60, 2, False, 0.0) == 60
+    )
