@@ -12,6 +12,7 @@ import torch
 
 from minitorch2.graph.user_lines import user_line
 from minitorch2.lazy.infer import map_tensors
+from minitorch2.lazy.interpret import with_memory
 from minitorch2.lazy.plan import PACK, Plan
 from minitorch2.lazy.step import COUNTS, memory_of
 from minitorch2.lazy.value import LazyTensor, Operator, Value, follow
@@ -29,7 +30,7 @@ def run_fallback(
     forms: list[tuple[Any, ...]] = []
 
     def observed(tensor: torch.Tensor) -> torch.Tensor:
-        data = LazyTensor.observe(tensor, str(func), exposes=bool(plan.written))
+        data = with_memory(LazyTensor.observe(tensor, str(func), exposes=bool(plan.written)))
         if plan.written and type(tensor) is LazyTensor:
             data = data.detach()  # views keep the data as they are, if the operator gives others
         tensors.append((tensor, data))

@@ -494,6 +494,15 @@ def test_a_gradient_without_memory_is_read_in_the_step_that_makes_it():
         assert is_close and lazy.to_eager(gradient).tolist() == [0.0] * 3
 
 
+def test_zeros_without_memory_that_eager_mode_has_made_are_read_in_a_region():
+    """A kernel read their memory: below a dispatch mode nobody gives them one."""
+    x = torch.ones(3, requires_grad=True)
+    (zeros,) = torch.autograd.grad(torch.sgn(x).sum(), x)
+    for _ in range(3):
+        with lazy.lazily():
+            assert torch.isclose(zeros, torch.zeros(3)).all().item()
+
+
 def test_a_float_beside_a_list_of_dimensions_is_one_number_of_the_call():
     """A call that was expected counted the dimensions as numbers that vary, too."""
     with config.patch(backend="aot_eager"):
