@@ -30,7 +30,8 @@ def run_fallback(
     forms: list[tuple[Any, ...]] = []
 
     def observed(tensor: torch.Tensor) -> torch.Tensor:
-        data = with_memory(LazyTensor.observe(tensor, str(func), exposes=bool(plan.written)))
+        looked_at = LazyTensor.observe(tensor, str(func), exposes=bool(plan.written))
+        data: torch.Tensor = with_memory(looked_at)
         if plan.written and type(tensor) is LazyTensor:
             data = data.detach()  # views keep the data as they are, if the operator gives others
         tensors.append((tensor, data))
