@@ -27,6 +27,8 @@ TOLERANCES: Final[Mapping[torch.dtype, float]] = {
 """The relative errors that are always allowed."""
 TIMES_EAGER: Final = 4.0
 """The allowed error in units of eager's own."""
+NOISE: Final = 1e-3
+"""Numbers that are larger than the true ones by more than the inverse of this are rounding only."""
 COARSE: Final = 0.02
 """The relative error from which a number is called wrong instead of inaccurate."""
 
@@ -143,7 +145,9 @@ def _of_numbers(
         return None
     scale = _most(true, finite)
     error = _most(right - true, finite)
-    if error > COARSE * scale:  # float64 takes other ways, or draws other random numbers
+    if scale < NOISE * _most(right, finite):  # eager's numbers are what its rounding has left
+        error *= TIMES_EAGER
+    elif error > COARSE * scale:  # float64 takes other ways, or draws other random numbers
         true, error = right, 0.0
     allowed = TOLERANCES.get(dtype, 0.1) if tolerance is None else tolerance
     limit = TIMES_EAGER * error + allowed * (true.abs() + 0.1 * scale)
