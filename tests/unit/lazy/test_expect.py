@@ -285,6 +285,20 @@ def test_memory_that_has_entered_does_not_enter_again_by_another_tensor():
         assert total.item() == (12.0 * number if number > 3 else 0.0)
 
 
+def test_data_that_shared_memory_in_an_earlier_step_enter_apart():
+    """Data with memory of their own entered as a part of the memory that was shared before."""
+    for number in range(8):
+        base = torch.zeros(2, 3)
+        first, second = base.detach(), (base if number < 5 else torch.zeros(2, 3)).detach()
+        with minitorch2.lazily():
+            second.add_(first + 1)
+            first.mul_(2)
+        wanted = (
+            ([[2.0] * 3] * 2, [[2.0] * 3] * 2) if number < 5 else ([[0.0] * 3] * 2, [[1.0] * 3] * 2)
+        )
+        assert (first.tolist(), second.tolist()) == wanted
+
+
 def test_a_long_list_of_tensors_enters_without_recursion():
     tensors = [torch.zeros(2) for _ in range(1100)]
     for _ in range(5):
