@@ -16,7 +16,7 @@ from minitorch2.graph.scope import Scope, keywords, path
 from minitorch2.graph.symbols import print_condition
 from minitorch2.graph.symbols.conditions import is_condition
 from minitorch2.loopir.buffers import Buffer, BufferView, ExternKernel, HostCall, MultiOutput
-from minitorch2.loopir.layout import FixedLayout, is_dense
+from minitorch2.loopir.layout import FixedLayout
 from minitorch2.native.torch_internals.operators import OpOverload
 
 aten = torch.ops.aten
@@ -80,12 +80,6 @@ def _is_linear(kernel: ExternKernel) -> bool:
     return is_transposed and is_whole and len(bias.layout.size) == 1
 
 
-def has_gaps(kernel: ExternKernel) -> bool:
-    """Return whether a product is planned with gaps between the rows of its result."""
-    layout = kernel.fixed_layout()
-    return kernel.target in PRODUCTS and not is_dense(layout.size, layout.stride)
-
-
 class ExternPrinter:
     """The printer of calls. Objects without a literal go to `namespace`, under the printed name.
 
@@ -123,7 +117,7 @@ class ExternPrinter:
         if isinstance(kernel, HostCall):
             names = "".join(f"{symbol} = " for symbol in kernel.symbols)
             return [f"{names}{self._call(kernel, None)}"]
-        where = self.out(kernel)
+        where = self.out(kernel.name)
         if _is_linear(kernel):
             linear = self._entry_name("torch.nn.functional.linear", "linear")
             bias, x, transposed = kernel.args
@@ -137,10 +131,9 @@ class ExternPrinter:
             return [f"{kernel.name} = {call}"]
         return self._bound(kernel, call, kernel.copies_result)
 
-    def out(self, kernel: ExternKernel) -> list[str]:
-        """Print the ``out=`` argument of a result in the memory of a dead tensor, or with gaps."""
-        place = self.reused.get(kernel.name, kernel.name if has_gaps(kernel) else None)
-        return [f"out={place}"] if place else []
+    def out(self, name: str) -> list[str]:
+        """Print the ``out=`` argument if the result gets the memory of a dead tensor."""
+        return [f"out={self.reused[name]}"] if name in self.reused else []
 
     def _call(
         self, kernel: ExternKernel, fast: Callable[..., Any] | None, where: Iterable[str] = ()

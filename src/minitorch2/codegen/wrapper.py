@@ -24,7 +24,7 @@ import torch
 
 from minitorch2 import config
 from minitorch2.codegen.common import INDENT, print_expr, print_tuple
-from minitorch2.codegen.extern import ExternPrinter, has_gaps
+from minitorch2.codegen.extern import ExternPrinter
 from minitorch2.codegen.memory import Memory
 from minitorch2.codegen.spelling import UnspellableError, definitions
 from minitorch2.codegen.standalone import main_text
@@ -269,8 +269,6 @@ class WrapperPrinter:
             self._add(*lines)
             return
         old = self.memory.reused.get(kernel.name)
-        if old is None and has_gaps(kernel):
-            self._add(f"{kernel.name} = {self._empty(kernel.fixed_layout())}")
         if old is not None:
             lines[-1] += f"; del {old}"
             self.born.discard(old)

@@ -146,9 +146,10 @@ def leads_to(head: torch.Tensor, tensor: torch.Tensor) -> bool:
 def kept_by(function: Any) -> Iterator[torch.Tensor]:
     """Yield the tensors that a function of autograd's has kept for its gradient and not freed."""
     for name in dir(function):
-        if name.startswith("_saved_") or name == "saved_tensors":
+        if name.startswith("_raw_saved_"):  # a kept number has no such name; to read it fixes it
+            place = name.removeprefix("_raw" if name != "_raw_saved_tensors" else "_raw_")
             with suppress(RuntimeError):  # freed, or written to
-                yield from (x for x in tree_leaves(getattr(function, name)) if _is_tensor(x))
+                yield from (x for x in tree_leaves(getattr(function, place)) if _is_tensor(x))
 
 
 def _is_tensor(value: object) -> bool:

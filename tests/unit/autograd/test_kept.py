@@ -4,6 +4,8 @@ import pytest
 import torch
 
 import minitorch2
+from minitorch2 import config, stages
+from minitorch2.graph.history import kept_by
 
 
 def product_with_a_copy(x, q):
@@ -141,3 +143,35 @@ def test_a_second_derivative_through_a_copy_is_an_error():
     assert again.requires_grad
     with pytest.raises(minitorch2.errors.BackendError, match="second derivative"):
         again.sum().backward()
+
+
+def test_to_ask_what_eager_keeps_leaves_numbers_open():
+    """A number that varies is no constant of the graph, though eager keeps it for backward."""
+
+    def scaled(x, n):
+        return torch.cat([(x * n).sin(), x[:2] * n])
+
+    with config.patch(verify=True), stages.collect() as log:
+        compiled = minitorch2.compile(scaled, dynamic=True)
+        for n in (2, 3, 5, 7):
+            x = torch.randn(4, requires_grad=True)
+            (found,) = torch.autograd.grad(compiled(x, n).sum(), x)
+            (expected,) = torch.autograd.grad(scaled(x, n).sum(), x)
+            torch.testing.assert_close(found, expected)
+    assert log.counts["graphs"] <= 2
+
+
+def test_the_values_that_a_function_of_the_user_keeps():
+    class Exp(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            result = x.exp()
+            ctx.save_for_backward(result)
+            return result
+
+        @staticmethod
+        def backward(ctx, gradient):
+            return gradient * ctx.saved_tensors[0]
+
+    result = Exp.apply(torch.ones(2, requires_grad=True))
+    assert [x.tolist() for x in kept_by(result.grad_fn)] == [result.tolist()]

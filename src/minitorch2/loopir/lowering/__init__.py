@@ -10,6 +10,7 @@
     normalization.py  norms                         combine.py        concatenation, padding
     indexing.py       gather, index, embedding      scatter.py        their inverse: stores
     matmul.py         library calls by choice
+    odd_products.py   products of padded operands, for GPUs
     fallback.py       any operator without a lowering runs as eager PyTorch runs it
 
 Importing this package fills `LOWERINGS`.

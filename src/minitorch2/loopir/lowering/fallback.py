@@ -64,12 +64,8 @@ def extern_call(
     fake: Any,
     *,
     is_fallback: bool = False,
-    layout: FixedLayout | None = None,
 ) -> Any:
-    """Return a library call as a buffer, or a nest of buffers, of the shape that `fake` has.
-
-    A product may have another `layout` than the fake result.
-    """
+    """Return a library call as a buffer, or a nest of buffers, of the shape that `fake` has."""
     table = current_table()
     first = fake if isinstance(fake, torch.Tensor) else next(_tensors_in(fake), None)
     if first is None:
@@ -77,7 +73,7 @@ def extern_call(
     args, kwargs = realize_arguments((args, kwargs), str(target))
     kernel = ExternKernel(
         table.next_name(),
-        layout or fixed_layout_of(first),
+        fixed_layout_of(first),
         target,
         args,
         kwargs,

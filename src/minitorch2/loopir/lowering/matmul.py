@@ -6,7 +6,6 @@ into memory that the schedule plans.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any, Final
 
 import torch
@@ -14,8 +13,8 @@ import torch
 from minitorch2.graph.random_operators import bernoulli
 from minitorch2.loopir.boxes import TensorBox
 from minitorch2.loopir.buffers import current_table
-from minitorch2.loopir.layout import FixedLayout, aligned_strides, contiguous_strides
-from minitorch2.loopir.lowering.fallback import extern_call, fixed_layout_of, report_call
+from minitorch2.loopir.lowering.fallback import extern_call, report_call
+from minitorch2.loopir.lowering.odd_products import align_rows, padded_product
 from minitorch2.loopir.lowering.pointwise import add
 from minitorch2.loopir.lowering.registry import lowering, make_pointwise, overloads_of
 from minitorch2.native.torch_internals.operators import OpOverload
@@ -62,36 +61,17 @@ def library_call(target: OpOverload, *args: Any, **kwargs: Any) -> TensorBox:
         and fake.dtype in SLOW_BIAS.get(fake.device.type, ())
     ):
         return make_pointwise(add, (library_call(aten.mm.default, *args[1:]), args[0]))
-    layout = _with_gaps(args) if target in (aten.mm.default, aten.addmm.default) else None
-    result: TensorBox = extern_call(target, args, kwargs, fake, layout=layout)
+    if target in (aten.mm.default, aten.addmm.default) and not kwargs:
+        if (product := padded_product(target, *args)) is not None:
+            return product
+        align_rows(args[-2:])
+    result: TensorBox = extern_call(target, args, kwargs, fake)
     return result
 
 
 SLOW_BIAS: Final = {"cuda": (torch.float32,)}
 """Where the library has slow kernels for a product that adds a bias, by type of device: a product
 without it is faster, and the reader of the sum adds it."""
-LEAST_SUMMED = 64
-"""Where a product sums so many elements, gaps save more than a copy without them costs."""
-ALIGNING: Final = {"cuda": (torch.float16, torch.bfloat16)}
-"""Where a product is several times as slow if rows begin at odd addresses, by type of device."""
-
-
-def _with_gaps(args: tuple[Any, ...]) -> FixedLayout | None:
-    """Lay a product's operands out with gaps between rows; return its own layout if it has gaps.
-
-    A language model of 50,257 words has such rows. The product reads and writes 16 bytes at once
-    if they begin at multiples of that. Operands that have their layout already keep it.
-    """
-    left = args[-2]
-    for box in args[-2:] if left.dtype in ALIGNING.get(left.device.type, ()) else ():
-        gaps = aligned_strides(box.storage.size, box.dtype.itemsize)
-        if gaps and box.storage.preferred_stride in (None, contiguous_strides(box.storage.size)):
-            box.storage.realize("a product reads memory").fixed_layout(gaps)
-    layout = fixed_layout_of(current_table().result)
-    gaps = aligned_strides(layout.size, layout.dtype.itemsize)
-    is_aligning = layout.dtype in ALIGNING.get(layout.device.type, ())
-    is_long = isinstance(left.size[1], int) and left.size[1] >= LEAST_SUMMED
-    return replace(layout, stride=gaps) if gaps and is_aligning and is_long else None
 
 
 def _register_library_call(overload: OpOverload) -> None:
