@@ -83,7 +83,7 @@ from minitorch2.bytecode.guards.sources import Source
 from minitorch2.bytecode.polyfills import GETTERS
 from minitorch2.bytecode.trackers import control_rules
 from minitorch2.bytecode.trackers.base import VariableTracker
-from minitorch2.bytecode.trackers.descriptors import is_trusted
+from minitorch2.bytecode.trackers.descriptors import is_of_trusted
 from minitorch2.bytecode.trackers.interfaces import Capture
 from minitorch2.bytecode.trackers.python_values import (  # noqa: F401 - they register rules
     builtin_rules,
@@ -157,7 +157,7 @@ def _by_class(value: object) -> Builder:
         return wrap_python_module
     if isinstance(value, tuple) and is_record(type(value)):
         return wrap_named_tuple
-    if is_trusted(type(value).__module__) and is_torch_function(value):
+    if is_of_trusted(type(value)) and is_torch_function(value):
         return wrap_torch_function
     if isinstance(value, functools.partial):
         return wrap_partial

@@ -11,7 +11,7 @@ from minitorch2.bytecode.guards.class_version import ClassMatch, kind_of
 from minitorch2.bytecode.guards.sources import Source
 from minitorch2.bytecode.guards.values import hold
 from minitorch2.bytecode.trackers.base import VariableTracker
-from minitorch2.bytecode.trackers.descriptors import is_trusted
+from minitorch2.bytecode.trackers.descriptors import is_of_trusted
 from minitorch2.bytecode.trackers.interfaces import Capture
 
 Builder = Callable[["Capture", Any, Source], VariableTracker]
@@ -40,7 +40,7 @@ def identity_guards(capture: Capture, value: object, source: Source) -> frozense
 
 def class_guards(capture: Capture, cls: type) -> frozenset[Guard]:
     """Add guards on the special methods of a class of the program's, and of its metaclass."""
-    classes = [each for each in (cls, type(cls)) if not is_trusted(each.__module__)]
+    classes = [each for each in (cls, type(cls)) if not is_of_trusted(each)]
     return guarded(capture, *(ClassMatch(hold(each), kind_of(each)) for each in classes))
 
 

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import builtins
 import collections
 import functools
 import types
@@ -16,6 +17,7 @@ from torch.distributions.utils import lazy_property
 
 from minitorch2.bytecode.guards import AttributeGuard, Guard, id_match
 from minitorch2.bytecode.guards.sources import AttributeSource, ItemSource, Source, TypeSource
+from minitorch2.bytecode.guards.values import is_permanent
 from minitorch2.bytecode.polyfills import POLYFILLS
 from minitorch2.bytecode.trackers.base import Arguments, Keywords, VariableTracker, unsupported
 from minitorch2.bytecode.trackers.get_attr import BoundMethodVariable, attribute_of
@@ -54,6 +56,13 @@ needs no guards. Only that a function is not replaced by another one is guarded.
 def is_trusted(module: object) -> bool:
     """Return whether a module belongs to a package that programs do not change."""
     return package_of(module) in TRUSTED_MODULES
+
+
+def is_of_trusted(definition: Any) -> bool:
+    """Return whether a class or function is of a trusted module, and not only without a module."""
+    if definition.__module__ == "builtins" and not is_permanent(definition):
+        return vars(builtins).get(definition.__name__) is definition
+    return is_trusted(definition.__module__)
 
 
 def class_lookup(cls: type, name: str, after: type | None = None) -> tuple[type, Any]:
@@ -146,7 +155,7 @@ def _trusted(
     A class that Python code made may still get another function: one guard checks that. Nothing of
     the function itself (its defaults, say) is guarded.
     """
-    if not is_trusted(cls.__module__):
+    if not is_of_trusted(cls):
         return None
     if isinstance(value, types.FunctionType) and not cls.__flags__ & _IMMUTABLE:
         evaluator.capture.add_guard(id_match(place, value, evaluator.source_line()))

@@ -240,3 +240,47 @@ def test_a_class_that_is_passed_is_not_kept():
         del made
         gc.collect()
     assert [reference() for reference in classes] == [None, None, None]
+
+
+WITHOUT_A_MODULE = """
+import dataclasses
+import torch
+
+@dataclasses.dataclass(frozen=True)
+class Batch:
+    x: torch.Tensor
+    n: int = 1
+
+class Doubling:
+    def __setattr__(self, name, value):
+        object.__setattr__(self, name, value * 2)
+
+    def __eq__(self, other):
+        return self.x.shape == other.x.shape
+
+    __hash__ = None
+
+def frozen(x):
+    return dataclasses.astuple(dataclasses.replace(Batch(x * 2), n=3))
+
+def kept(x):
+    return Batch(x + 1)
+
+def attributes(x):
+    box, other = Doubling(), Doubling()
+    box.x, other.x = x, x + 1
+    return box.x, box == other
+"""
+
+
+@pytest.mark.parametrize("name", ["frozen", "attributes", "kept"])
+def test_classes_of_code_that_runs_without_a_module(name):
+    """Their ``__module__`` is ``builtins``, and yet they are not Python's own."""
+    namespace = {}
+    exec(WITHOUT_A_MODULE, namespace)
+    assert namespace["Batch"].__module__ == "builtins"
+    function = namespace[name]
+    found, expected = minitorch2.compile(function, backend="eager")(X), function(X)
+    if name == "kept":
+        found, expected = (found.x, found.n), (expected.x, expected.n)
+    torch.testing.assert_close(found, expected)

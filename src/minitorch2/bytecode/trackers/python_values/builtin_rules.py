@@ -18,7 +18,7 @@ from minitorch2.bytecode.trackers.descriptors import (
     MISSING,
     class_lookup,
     class_tracker,
-    is_trusted,
+    is_of_trusted,
 )
 from minitorch2.bytecode.trackers.get_attr import BoundMethodVariable, GetAttrVariable
 from minitorch2.bytecode.trackers.interfaces import Evaluator
@@ -63,7 +63,7 @@ def _check_instance(evaluator: Evaluator, value: VariableTracker, cls: Any) -> b
     if value.python_type() is cls:
         return True
     found_in, check = class_lookup(type(cls), "__instancecheck__")
-    if isinstance(check, types.FunctionType) and not is_trusted(found_in.__module__):
+    if isinstance(check, types.FunctionType) and not is_of_trusted(found_in):
         kind = class_tracker(evaluator, cls)
         answer = kind.call_method(evaluator, "__instancecheck__", [value], {})
         return operations.truth(evaluator, answer)

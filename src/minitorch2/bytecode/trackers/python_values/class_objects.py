@@ -13,7 +13,7 @@ from typing import Any
 
 from torch.autograd.function import FunctionMeta
 
-from minitorch2.bytecode.trackers.descriptors import class_lookup, is_trusted
+from minitorch2.bytecode.trackers.descriptors import class_lookup, is_of_trusted
 from minitorch2.native.cpython.library import init_abstract_class
 
 
@@ -28,7 +28,7 @@ def calls_hook(cls: type, name: str) -> bool:
     """Return whether a class has a hook that is a program's, not a library's."""
     found_in, method = class_lookup(cls, name)
     is_python = isinstance(method, types.FunctionType | classmethod | staticmethod)
-    return is_python and not is_trusted(found_in.__module__)
+    return is_python and not is_of_trusted(found_in)
 
 
 def new_class(

@@ -32,7 +32,7 @@ from minitorch2.bytecode.trackers.descriptors import (
     class_tracker,
     guard_absent,
     is_made_here,
-    is_trusted,
+    is_of_trusted,
 )
 from minitorch2.bytecode.trackers.get_attr import GetAttrVariable
 from minitorch2.bytecode.trackers.interfaces import Evaluator, Residual
@@ -202,7 +202,7 @@ class ClassVariable(ConstantObjectVariable):
         self, evaluator: Evaluator, name: str, args: Arguments, kwargs: Keywords
     ) -> VariableTracker:
         found_in, method = class_lookup(type(self.value), name)
-        if isinstance(method, types.FunctionType) and not is_trusted(found_in.__module__):
+        if isinstance(method, types.FunctionType) and not is_of_trusted(found_in):
             bound = bind(evaluator, self, type(self.value), found_in, name, method)
             return bound.call(evaluator, args, kwargs)
         if name == "__subclasses__":
@@ -238,16 +238,14 @@ class ClassVariable(ConstantObjectVariable):
         if issubclass(self.value, enum.Enum):
             return fold(operator.getitem, [self, key])
         found_in, method = class_lookup(type(self.value), "__getitem__")
-        if isinstance(method, types.FunctionType) and not is_trusted(found_in.__module__):
+        if isinstance(method, types.FunctionType) and not is_of_trusted(found_in):
             return self.call_method(evaluator, "__getitem__", [key], {})
         found_in, custom = class_lookup(self.value, "__class_getitem__")
-        if isinstance(custom, types.FunctionType | classmethod) and not is_trusted(
-            found_in.__module__
-        ):
+        if isinstance(custom, types.FunctionType | classmethod) and not is_of_trusted(found_in):
             part = "__func__" if isinstance(custom, classmethod) else None
             function = class_function(evaluator, found_in, "__class_getitem__", custom, part)
             return function.call(evaluator, [self, key], {})
-        if is_trusted(found_in.__module__) and (real := known_object(key)) is not MISSING:
+        if is_of_trusted(found_in) and (real := known_object(key)) is not MISSING:
             return GenericAliasVariable(self, self.value[real])  # type: ignore[index]
         return unsupported("class-subscript", f"{self.value.__name__}[...]")
 
@@ -285,7 +283,7 @@ class ClassVariable(ConstantObjectVariable):
     def call(self, evaluator: Evaluator, args: Arguments, kwargs: Keywords) -> VariableTracker:
         cls = self.value
         found_in, custom = class_lookup(type(cls), "__call__")
-        if isinstance(custom, types.FunctionType) and not is_trusted(found_in.__module__):
+        if isinstance(custom, types.FunctionType) and not is_of_trusted(found_in):
             method = bind(evaluator, self, type(cls), found_in, "__call__", custom)
             return method.call(evaluator, args, kwargs)
         return self.make_instance(evaluator, args, kwargs)
@@ -303,7 +301,7 @@ class ClassVariable(ConstantObjectVariable):
             return made
         if issubclass(cls, enum.Enum):
             return fold(cls, args, kwargs)
-        if issubclass(cls, BaseException) and kwargs and is_trusted(cls.__module__):
+        if issubclass(cls, BaseException) and kwargs and is_of_trusted(cls):
             made = make_exception(evaluator, cls, args)
             keyword_fields(evaluator, made, kwargs)
             return made

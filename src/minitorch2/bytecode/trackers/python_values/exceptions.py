@@ -14,7 +14,7 @@ from typing import Any
 
 from minitorch2.bytecode.trackers import operations
 from minitorch2.bytecode.trackers.base import Arguments, Keywords, VariableTracker, unsupported
-from minitorch2.bytecode.trackers.descriptors import class_lookup, is_trusted
+from minitorch2.bytecode.trackers.descriptors import class_lookup, is_of_trusted
 from minitorch2.bytecode.trackers.interfaces import Evaluator, Residual
 from minitorch2.bytecode.trackers.observed import ObservedError, raise_observed
 from minitorch2.bytecode.trackers.python_values.constant import NONE, ConstantVariable, literal
@@ -47,7 +47,7 @@ class ExceptionVariable(ObjectVariable):
     def _data_descriptor(
         self, evaluator: Evaluator, found_in: type, name: str, raw: Any
     ) -> VariableTracker:
-        if not is_trusted(found_in.__module__):
+        if not is_of_trusted(found_in):
             return super()._data_descriptor(evaluator, found_in, name, raw)
         pending = evaluator.capture.side_effects.load_attribute(self, name)
         if isinstance(pending, VariableTracker):
@@ -98,7 +98,7 @@ class ExceptionVariable(ObjectVariable):
         self, evaluator: Evaluator, method: Any, args: Arguments, kwargs: Keywords
     ) -> VariableTracker:
         name = method.__name__
-        if method.__objclass__ is not object and is_trusted(method.__objclass__.__module__):
+        if method.__objclass__ is not object and is_of_trusted(method.__objclass__):
             if name == "__init__" and not kwargs:
                 self.arguments = list(args)
                 return NONE
@@ -138,7 +138,7 @@ class ExceptionVariable(ObjectVariable):
         if _has_plain_constructor(self.cls):
             made = f"{cls}({arguments})"
         else:
-            base = next(c for c in self.cls.__mro__ if is_trusted(c.__module__))
+            base = next(c for c in self.cls.__mro__ if is_of_trusted(c))
             parts = ", ".join(filter(None, [cls, arguments]))
             made = f"{residual.reference(base)}.__new__({parts})"
         if self.context is None:
@@ -150,7 +150,7 @@ class ExceptionVariable(ObjectVariable):
 
 def _has_plain_constructor(cls: type) -> bool:
     """Return whether calling the class does the same as its base in the standard library."""
-    return all(is_trusted(class_lookup(cls, n)[0].__module__) for n in ("__init__", "__new__"))
+    return all(is_of_trusted(class_lookup(cls, n)[0]) for n in ("__init__", "__new__"))
 
 
 class TracebackVariable(VariableTracker):

@@ -19,7 +19,7 @@ from minitorch2.bytecode.guards.sources import AttributeSource
 from minitorch2.bytecode.trackers import operations
 from minitorch2.bytecode.trackers.base import Arguments, Keywords, VariableTracker, unsupported
 from minitorch2.bytecode.trackers.callee import callee_of
-from minitorch2.bytecode.trackers.descriptors import MISSING, guard_absent, inherits, is_trusted
+from minitorch2.bytecode.trackers.descriptors import MISSING, guard_absent, inherits, is_of_trusted
 from minitorch2.bytecode.trackers.get_attr import BoundMethodVariable, GetAttrVariable
 from minitorch2.bytecode.trackers.interfaces import Callee, Default, Evaluator, Residual
 from minitorch2.bytecode.trackers.known import KnownObjectVariable
@@ -408,7 +408,7 @@ class CachedFunctionVariable(KnownObjectVariable):
 
     def call(self, evaluator: Evaluator, args: Arguments, kwargs: Keywords) -> VariableTracker:
         given = (*args, *kwargs.values())
-        if is_trusted(self.value.__module__) and not all(a.is_constant() for a in given):
+        if is_of_trusted(self.value) and not all(a.is_constant() for a in given):
             return self.function.call(evaluator, args, kwargs)  # the cache only saves time
         if any(_has_varying_number(each) for each in given):
             return self._call_with_numbers(evaluator, args, kwargs)

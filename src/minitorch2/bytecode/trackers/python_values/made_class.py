@@ -14,7 +14,7 @@ from torch.autograd.function import FunctionMeta
 
 from minitorch2.bytecode.polyfills.classes import evaluate_body
 from minitorch2.bytecode.trackers.base import Arguments, VariableTracker, unsupported
-from minitorch2.bytecode.trackers.descriptors import class_lookup, is_trusted
+from minitorch2.bytecode.trackers.descriptors import class_lookup, is_of_trusted
 from minitorch2.bytecode.trackers.interfaces import Capture, Evaluator, Residual
 from minitorch2.bytecode.trackers.observed import raise_as_observed, raise_observed
 from minitorch2.bytecode.trackers.python_values.builtin import models
@@ -65,7 +65,7 @@ class MadeClassVariable(ClassVariable):
 
     def set_attribute(self, evaluator: Evaluator, name: str, value: VariableTracker) -> None:
         found_in, setter = class_lookup(type(self.value), "__setattr__")
-        if isinstance(setter, types.FunctionType) and not is_trusted(found_in.__module__):
+        if isinstance(setter, types.FunctionType) and not is_of_trusted(found_in):
             unsupported("metaclass", f"{self.value.__name__} has a metaclass with __setattr__")
         real = stand_in(self.capture.references, value)
         try:
@@ -113,7 +113,7 @@ def make_class(
         if calls_hook(value.python_type(), "__set_name__"):
             value.call_method(evaluator, "__set_name__", [made, ConstantVariable(key)], {})
     found_in, _ = class_lookup(made.value, "__init_subclass__", after=made.value)
-    if not is_trusted(found_in.__module__) or found_in is object:
+    if not is_of_trusted(found_in) or found_in is object:
         around = SuperVariable(made.value, made, made.value, through_class=True)
         around.get_attribute(evaluator, "__init_subclass__").call(evaluator, [], options)
     return made

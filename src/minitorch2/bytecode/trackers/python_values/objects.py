@@ -29,7 +29,7 @@ from minitorch2.bytecode.trackers.descriptors import (
     guard_absent,
     inherits,
     is_made_here,
-    is_trusted,
+    is_of_trusted,
 )
 from minitorch2.bytecode.trackers.interfaces import Capture, Evaluator, Residual
 from minitorch2.bytecode.trackers.modeled import ModeledVariable
@@ -112,7 +112,7 @@ class ObjectVariable(VariableTracker):
 
     def get_attribute(self, evaluator: Evaluator, name: str) -> VariableTracker:
         found_in, override = class_lookup(self.cls, "__getattribute__")
-        if isinstance(override, types.FunctionType) and not is_trusted(found_in.__module__):
+        if isinstance(override, types.FunctionType) and not is_of_trusted(found_in):
             function = class_function(evaluator, found_in, "__getattribute__", override)
             try:
                 return function.call(evaluator, [self, ConstantVariable(name)], {})
@@ -252,7 +252,7 @@ class ObjectVariable(VariableTracker):
 
     def set_attribute(self, evaluator: Evaluator, name: str, value: VariableTracker) -> None:
         found_in, setter = class_lookup(self.cls, "__setattr__")
-        if not is_trusted(found_in.__module__):
+        if not is_of_trusted(found_in):
             function = class_function(evaluator, found_in, "__setattr__", setter)
             function.call(evaluator, [self, ConstantVariable(name), value], {})
         else:
@@ -274,7 +274,7 @@ class ObjectVariable(VariableTracker):
             return
         if not self.cls.__dictoffset__ and not isinstance(raw, DATA_MEMBERS):
             refuse_attribute(self.cls, name)
-        raw_write = not is_trusted(class_lookup(self.cls, "__setattr__")[0].__module__)
+        raw_write = not is_of_trusted(class_lookup(self.cls, "__setattr__")[0])
         evaluator.capture.side_effects.store_attribute(self, name, value, raw=raw_write)
 
     def _raise_empty(self, raw: Any, name: str) -> VariableTracker:
@@ -323,7 +323,7 @@ class ObjectVariable(VariableTracker):
 
     def delete_attribute(self, evaluator: Evaluator, name: str) -> None:
         found_in, deleter = class_lookup(self.cls, "__delattr__")
-        if not is_trusted(found_in.__module__):
+        if not is_of_trusted(found_in):
             function = class_function(evaluator, found_in, "__delattr__", deleter)
             function.call(evaluator, [self, ConstantVariable(name)], {})
         else:
@@ -450,10 +450,10 @@ class ObjectVariable(VariableTracker):
 
 def _is_fixed(evaluator: Evaluator, cls: type) -> bool:
     """Return whether nobody gives a class attributes later."""
-    return is_made_here(evaluator, cls) or is_trusted(cls.__module__)
+    return is_made_here(evaluator, cls) or is_of_trusted(cls)
 
 
 def _container_base(cls: type, residual: Residual) -> str:
     """Return the built-in class that an instance's container part belongs to."""
-    builtin = next(c for c in cls.__mro__ if is_trusted(c.__module__) and c is not object)
+    builtin = next(c for c in cls.__mro__ if is_of_trusted(c) and c is not object)
     return residual.reference(builtin)
