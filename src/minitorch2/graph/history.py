@@ -149,11 +149,8 @@ def kept_by(function: Any) -> Iterator[torch.Tensor]:
         if name.startswith("_raw_saved_"):  # a kept number has no such name; to read it fixes it
             place = name.removeprefix("_raw" if name != "_raw_saved_tensors" else "_raw_")
             with suppress(RuntimeError):  # freed, or written to
-                yield from (x for x in tree_leaves(getattr(function, place)) if _is_tensor(x))
-
-
-def _is_tensor(value: object) -> bool:
-    return isinstance(value, torch.Tensor)
+                leaves = tree_leaves(getattr(function, place))
+                yield from (x for x in leaves if isinstance(x, torch.Tensor))
 
 
 def ends_of_history(tensors: Iterable[torch.Tensor]) -> Iterator[torch.Tensor]:

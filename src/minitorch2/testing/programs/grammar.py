@@ -220,6 +220,9 @@ STATEMENTS: tuple[str, ...] = (
     "if $D:\n    $block\nelse:\n    $block",
     "for $tmpN in range($n % 4):\n    $block",
     "for $tmpN in $L[:3]:\n    $block\n    if $C: break\nelse:\n    $block",
+    "for $tmpN in reversed([*$L, $n]):\n    $block",
+    "$newL = []\nfor $tmpN in x.argsort().tolist():\n    $newL.append($tmpN + $n)\n    $block\n"
+    "for $tmpN in $newL:\n    $block\n    if len($newL) < 5: $newL.append($tmpN - 9)",
     "for $tmpN, _ in enumerate(x):\n    $block\n    if $C: continue\n    $block",
     "for $tmpN in positives([$n, 0, 2]):\n    $block",
     "for $tmpN, _ in zip(range(3), table):\n    $block",
