@@ -1,5 +1,7 @@
 """Random differentiable programs: gradients through both partitions equal eager's."""
 
+from dataclasses import replace
+from itertools import product
 from typing import Any
 
 import torch
@@ -11,7 +13,7 @@ from minitorch2.errors import UnsupportedError
 from minitorch2.graph.effects import is_random
 from minitorch2.graph.verify import verify
 from tests.property.random_programs import VALUES, VIEWS, WRITES, RandomProgram, programs
-from tests.unit.autograd.programs import check, copies, joint_of, partition_of
+from tests.unit.autograd.programs import check, copies, joint_of
 
 
 def leaves() -> list[torch.Tensor]:
@@ -62,8 +64,9 @@ def test_partitions_obey_their_rules(program: RandomProgram) -> None:
     assume(joint.has_backward)
     names = {node.name: node for node in joint.module.graph.nodes}
     tangents = {node.name for node in joint.module.graph.placeholders[joint.inputs :]}
-    for how in (min_cut_partition, default_partition):
-        parts = partition_of(valid, leaves(), how)
+    all_kept = frozenset(range(joint.inputs + joint.forward_outputs))
+    for how, kept in product((min_cut_partition, default_partition), (joint.kept, all_kept)):
+        parts = how(replace(joint_of(valid, leaves()), kept=kept))
         verify(parts.forward)
         verify(parts.backward)
         forward = {node.name for node in parts.forward.graph.nodes if node.op == "call_function"}

@@ -65,9 +65,7 @@ class Roles:
         forward = {n: None for n in graph.nodes if n not in backward and n.op != "output"}
         read = {n for n in forward if n in gradients or any(user in backward for user in n.users)}
         given = (*graph.placeholders[: program.inputs], *values[: program.forward_outputs])
-        held = {
-            node for i, node in enumerate(given) if i in program.kept and isinstance(node, Node)
-        }
+        held = {n for i, n in enumerate(given) if i in program.kept and isinstance(n, Node)}
         loose = set(nodes_in(given)) - held
         return Roles(
             forward, backward, read, held, loose, _inside_checkpoints(forward) - held - loose

@@ -123,7 +123,9 @@ def _split(program: TracedProgram, roles: Roles, saved: list[Node]) -> Partition
     outputs, gradients = _outputs(program), _gradients(program)
     order = _backward_order(program, roles, {*saved, *tangents})
     symbols = _unbound_symbols([*saved, *tangents], order, gradients)
-    kept = [copied(n) if memory_root(n) in roles.loose else n for n in saved]
+    loose = {n for n in saved if memory_root(n) in roles.loose}
+    loose = {n for n in loose if memory_order(n.meta["val"]) is not None}  # a copy closes gaps
+    kept = [copied(n) if n in loose else n for n in saved]
     roles.forward.update(dict.fromkeys(kept))
     places, extra = _places([*kept, *symbols], inputs, outputs)
     forward = _extract(program, inputs, _forward_order(program, roles, extra), (*outputs, *extra))

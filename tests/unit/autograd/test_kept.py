@@ -175,3 +175,18 @@ def test_the_values_that_a_function_of_the_user_keeps():
 
     result = Exp.apply(torch.ones(2, requires_grad=True))
     assert [x.tolist() for x in kept_by(result.grad_fn)] == [result.tolist()]
+
+
+@pytest.mark.parametrize("backend", ["aot_eager_decomp_partition", "numba"])
+def test_a_part_of_an_input_that_eager_keeps_no_hold_of(backend):
+    """A copy of the part would have other strides than backward was compiled for."""
+
+    def weighed(x):
+        gates = torch.softmax(x[:, :3], 1)
+        return x[torch.tensor([2, 0])] * gates[:2, 1:2], gates.t()[1]
+
+    x = torch.randn(6, 4, requires_grad=True)
+    compiled = minitorch2.compile(weighed, backend=backend)
+    (found,) = torch.autograd.grad([y.sum() for y in compiled(x)], x)
+    (expected,) = torch.autograd.grad([y.sum() for y in weighed(x)], x)
+    torch.testing.assert_close(found, expected)

@@ -448,8 +448,9 @@ def _make_entry(callback: Callback) -> Entry:
         try:
             return plan.returning, answer(), plan.slots
         except BaseException as error:  # noqa: BLE001 - the stub raises it again
-            behind = error.__traceback__ and error.__traceback__.tb_next  # without this frame
-            return plan.raising, error.with_traceback(behind), plan.slots
+            # This frame is left out, and no variable keeps the rest: it would be a cycle.
+            error = error.with_traceback(error.__traceback__ and error.__traceback__.tb_next)
+            return plan.raising, error, plan.slots
         finally:
             table[2 * row + 1] = 0
 
