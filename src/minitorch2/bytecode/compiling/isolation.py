@@ -89,8 +89,8 @@ def isolated(work: Callable[[], R]) -> R:
     """Return the result of `work`; if it raises, put the thread's state back as it was."""
     before = ThreadState.now()
     try:
-        with _without_saved_tensors_hooks(), hidden():
-            return copy_context().run(work)
+        with _without_saved_tensors_hooks():
+            return copy_context().run(hidden()(work))
     except BaseException:
         before.restore()
         raise

@@ -8,9 +8,9 @@ the state that decides about the dispatch, as PyTorch keeps it for each thread.
 from __future__ import annotations
 
 import functools
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
@@ -68,7 +68,7 @@ class ActiveOverrides:
     @staticmethod
     def now() -> ActiveOverrides:
         """Return the present state; inside of `hidden`, the state that is hidden."""
-        known: ActiveOverrides | None = getattr(_HIDDEN, "state", None)
+        known = _HIDDEN.get()
         if known is not None:
             return known
         return ActiveOverrides(
@@ -76,21 +76,21 @@ class ActiveOverrides:
         )
 
 
-_HIDDEN = threading.local()
-"""Attribute ``state``: what `hidden` hides in this thread."""
+_HIDDEN = ContextVar[ActiveOverrides | None]("hidden", default=None)
+"""The state that `hidden` hides. It ends with the context of a compilation, however that ends."""
 
 
 @contextmanager
 def hidden() -> Iterator[None]:
     """Switch all overrides off inside of the block."""
-    before = getattr(_HIDDEN, "state", None)
-    _HIDDEN.state = now = ActiveOverrides.now()
+    before = _HIDDEN.get()
+    _HIDDEN.set(now := ActiveOverrides.now())
     none_act = DisableTorchFunction if now.modes else DisableTorchFunctionSubclass
     try:
         with none_act():
             yield
     finally:
-        _HIDDEN.state = before
+        _HIDDEN.set(before)
 
 
 def classes_have_overrides() -> bool:

@@ -7,10 +7,12 @@ import sys
 
 import pytest
 import torch
+from torch.overrides import BaseTorchFunctionMode
 from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
 
 import minitorch2
 from minitorch2 import config, stages
+from minitorch2.bytecode.guards.overrides import ActiveOverrides
 from minitorch2.foundation.compile_lock import is_held
 from minitorch2.native.cpython import frame_hook
 from tests.unit.bytecode.capturing import capture
@@ -53,6 +55,10 @@ def is_of_the_compiler(frame):
 
 def is_of_the_lock(frame):
     return "compile_lock" in frame.f_code.co_filename
+
+
+def hides_overrides(frame):
+    return frame.f_code.co_filename.endswith(("guards/overrides.py", "compiling/isolation.py"))
 
 
 class Interrupter:
@@ -118,6 +124,17 @@ def test_no_line_of_the_lock_loses_it():
         assert not is_held(), at
         assert gc.isenabled(), at
         assert torch.equal(compiled(X), inner(X)), at
+    assert at > 20
+
+
+def test_no_line_that_hides_overrides_leaves_them_hidden():
+    """A mode of the program is seen by the next compilation, whichever line was hit."""
+    at, was_stopped = 0, True
+    while was_stopped:
+        at, compiled = at + 1, capture(inner)
+        was_stopped, _ = interrupted(compiled, at, hides_overrides)
+        with BaseTorchFunctionMode() as mode:
+            assert [each for _, each in ActiveOverrides.now().modes] == [mode], at
     assert at > 20
 
 
