@@ -20,7 +20,7 @@ from typing import TypeVar
 import torch
 from torch.autograd import forward_ad
 
-from minitorch2.bytecode.guards.overrides import hidden
+from minitorch2.bytecode.guards.overrides import hiding_overrides
 from minitorch2.bytecode.guards.settings import READERS, Place, restore
 from minitorch2.native.torch_internals import gradients, modes
 
@@ -47,6 +47,7 @@ class ThreadState:
     grad_enabled: bool
     dispatch_modes: int
     function_modes: int
+    overrides: tuple[bool, bool]
     autocasts: tuple[tuple[bool, torch.dtype], ...]
     autocast_cache: tuple[bool, int]
     forward_level: int
@@ -59,6 +60,7 @@ class ThreadState:
             torch.is_grad_enabled(),
             modes.count_dispatch_modes(),
             modes.count_function_modes(),
+            (modes.are_overrides_enabled(), not modes.are_function_modes_disabled()),
             tuple((torch.is_autocast_enabled(d), torch.get_autocast_dtype(d)) for d in _DEVICES),
             (torch.is_autocast_cache_enabled(), _autocast_depth()),
             gradients.forward_level(),
@@ -71,6 +73,7 @@ class ThreadState:
             modes.pop_dispatch_mode(None)
         while modes.count_function_modes() > self.function_modes:
             modes.pop_function_mode()
+        modes.set_state(*self.overrides)
         while gradients.forward_level() > self.forward_level:
             forward_ad.exit_dual_level()  # type: ignore[no-untyped-call]
         gradients.write_grad_mode(self.grad_enabled)
@@ -90,7 +93,7 @@ def isolated(work: Callable[[], R]) -> R:
     before = ThreadState.now()
     try:
         with _without_saved_tensors_hooks():
-            return copy_context().run(hidden()(work))
+            return copy_context().run(hiding_overrides, work)
     except BaseException:
         before.restore()
         raise

@@ -8,8 +8,8 @@ the state that decides about the dispatch, as PyTorch keeps it for each thread.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable
+from contextlib import nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
@@ -67,7 +67,7 @@ class ActiveOverrides:
 
     @staticmethod
     def now() -> ActiveOverrides:
-        """Return the present state; inside of `hidden`, the state that is hidden."""
+        """Return the present state; in a compilation, the state outside of it."""
         known = _HIDDEN.get()
         if known is not None:
             return known
@@ -77,20 +77,14 @@ class ActiveOverrides:
 
 
 _HIDDEN = ContextVar[ActiveOverrides | None]("hidden", default=None)
-"""The state that `hidden` hides. It ends with the context of a compilation, however that ends."""
+"""The state outside of a compilation. It ends with its context, however that ends."""
 
 
-@contextmanager
-def hidden() -> Iterator[None]:
-    """Switch all overrides off inside of the block."""
-    before = _HIDDEN.get()
+def hiding_overrides(work: Callable[[], R]) -> R:
+    """Return the result of `work`, with all overrides hidden until the present context ends."""
     _HIDDEN.set(now := ActiveOverrides.now())
-    none_act = DisableTorchFunction if now.modes else DisableTorchFunctionSubclass
-    try:
-        with none_act():
-            yield
-    finally:
-        _HIDDEN.set(before)
+    with DisableTorchFunction() if now.modes else DisableTorchFunctionSubclass():
+        return work()
 
 
 def classes_have_overrides() -> bool:

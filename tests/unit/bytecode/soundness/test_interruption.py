@@ -15,6 +15,7 @@ from minitorch2 import config, stages
 from minitorch2.bytecode.guards.overrides import ActiveOverrides
 from minitorch2.foundation.compile_lock import is_held
 from minitorch2.native.cpython import frame_hook
+from minitorch2.native.torch_internals.modes import are_overrides_enabled
 from tests.unit.bytecode.capturing import capture
 from tests.unit.bytecode.soundness.processes import DEEP, run
 
@@ -133,6 +134,7 @@ def test_no_line_that_hides_overrides_leaves_them_hidden():
     while was_stopped:
         at, compiled = at + 1, capture(inner)
         was_stopped, _ = interrupted(compiled, at, hides_overrides)
+        assert are_overrides_enabled(), at
         with BaseTorchFunctionMode() as mode:
             assert [each for _, each in ActiveOverrides.now().modes] == [mode], at
     assert at > 20
