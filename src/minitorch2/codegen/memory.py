@@ -42,6 +42,7 @@ class Memory:
         arenas: allocations for buffers that only kernels see; ``offsets`` are their places there.
         held: the layout of a tensor that is not made as its buffer says.
         reused: for a result, the dead tensor whose memory it gets.
+        tensors: the lives of what is held outside arenas; None if a size varies.
         peak: the most bytes that intermediates hold at a time; None if a size varies.
     """
 
@@ -53,8 +54,8 @@ class Memory:
         self.device = next((b.device for b in computed), torch.device("cpu"))
         self.held = dict(self._as_they_are_read())
         hidden = [*self._hidden()] if config.current().arenas else []
-        tensors = self._tensors({interval.name for interval in hidden})
-        self.arenas, self.peak = plan_arenas(hidden, tensors)
+        self.tensors = self._tensors({interval.name for interval in hidden})
+        self.arenas, self.peak = plan_arenas(hidden, self.tensors)
         self.offsets = {k: v for arena in self.arenas for k, v in arena.offsets.items()}
         self.reused = dict(self._reused())
 
@@ -77,11 +78,7 @@ class Memory:
 
     def arena_at(self, position: int) -> ArenaPlan | None:
         """Return the arena that the node at this position is the first to need."""
-        return self._arenas_by_start.get(position)
-
-    @cached_property
-    def _arenas_by_start(self) -> dict[int, ArenaPlan]:
-        return {arena.start: arena for arena in self.arenas}
+        return next((arena for arena in self.arenas if arena.start == position), None)
 
     @cached_property
     def arena_ends(self) -> frozenset[int]:

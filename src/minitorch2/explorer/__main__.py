@@ -11,7 +11,6 @@ import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
 from pathlib import Path
 
 import torch
@@ -22,9 +21,11 @@ from minitorch2.errors import ConfigError
 from minitorch2.explorer.bisection.__main__ import bisect
 from minitorch2.explorer.job import chrome_trace, read_job
 from minitorch2.explorer.page import page_of
+from minitorch2.explorer.profiled.machine import limits_of
+from minitorch2.explorer.profiled.plans import PlanLog
+from minitorch2.explorer.profiled.report import profile_of
 from minitorch2.explorer.recorder import Recorder
 from minitorch2.explorer.running import run_script, script_options
-from minitorch2.explorer.spending import spending_lines, spendings
 from minitorch2.explorer.store import Store
 from minitorch2.explorer.summary import summary_data, summary_lines
 
@@ -55,29 +56,39 @@ def explore(arguments: Sequence[str]) -> int:
 
 
 @contextmanager
-def _everywhere(recorder: Recorder) -> Iterator[None]:
-    stages.open_everywhere(recorder)
+def _everywhere(log: stages.StageLog) -> Iterator[None]:
+    stages.open_everywhere(log)
     try:
         yield
     finally:
-        stages.close_everywhere(recorder)
+        stages.close_everywhere(log)
 
 
 def profile(arguments: Sequence[str]) -> int:
-    """Run a script, and print where its time goes; return the script's exit status."""
+    """Run a script, and print where its time goes, what it could be, and its peaks of memory.
+
+    Graphs are compiled anew. Returns the script's exit status.
+    """
     parser = argparse.ArgumentParser(
         prog="python -m minitorch2 profile", description=profile.__doc__
     )
     parser.add_argument("-o", "--output", type=Path, help="a file for the Chrome trace")
-    parser.add_argument("--json", action="store_true", help="print the table as JSON")
+    parser.add_argument("--json", action="store_true", help="print the profile as JSON")
+    parser.add_argument(
+        "--bandwidth", type=float, metavar="GB/s", help="the machine's, instead of a probe's"
+    )
+    parser.add_argument(
+        "--peak", type=float, metavar="GFLOP/s", help="the machine's, instead of a probe's"
+    )
     options = script_options(parser, arguments)
-    with torch.profiler.profile() as recorded:
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    stated = [None if each is None else each * 1e9 for each in (options.bandwidth, options.peak)]
+    limits = limits_of(device, *stated)
+    log = PlanLog()
+    with _everywhere(log), torch.profiler.profile(profile_memory=True) as recorded:
         status = run_script(options.script, options.arguments)
-    spent = spendings(recorded.events())
-    if options.output is not None:
-        recorded.export_chrome_trace(str(options.output))
-    data = [asdict(each) for each in spent]
-    print(json.dumps(data, indent=1) if options.json else "\n".join(spending_lines(spent)))
+    found = profile_of(recorded, log, limits, options.output)
+    print(json.dumps(found.as_data(), indent=1) if options.json else "\n".join(found.lines()))
     return status
 
 

@@ -20,6 +20,8 @@ PROFILER: Final = profiler
 """The module whose flag `_is_profiler_enabled` says whether somebody profiles this process."""
 COMPILING: Final = "minitorch2 compiles: "
 """How the names of ranges around compilations begin."""
+GRAPH: Final = "minitorch2 graph: "
+"""How the names of ranges of compiled graphs begin; the name of the program follows."""
 OFF: Final = SimpleNamespace(_is_profiler_enabled=False)
 """In the place of `PROFILER`, for code that need not ask."""
 
