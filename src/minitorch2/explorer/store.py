@@ -252,7 +252,7 @@ def _step_data(step: Step) -> list[Any]:
 
 
 def compilation_of(data: dict[str, Any]) -> Compilation:
-    """Return the compilation that `compilation_data` has written, without drawings and steps."""
+    """Return the compilation that `compilation_data` has written, without steps."""
     known = {name: data[name] for name in ("id", "function", "place", "continuations", "operators")}
     resumes = data["resumes"] and tuple(data["resumes"])
     breaks = [Break(**{**each, "stack": tuple(each["stack"])}) for each in data["breaks"]]
@@ -263,6 +263,14 @@ def compilation_of(data: dict[str, Any]) -> Compilation:
 
 
 def pane_of(data: dict[str, Any]) -> Pane:
-    """Return the pane that `pane_data` has written, without its drawing and its schedule."""
+    """Return the pane that `pane_data` has written, without its schedule."""
     rows = (Row(text, key, tuple(origins), mark) for text, key, origins, mark in data["rows"])
-    return Pane(data["kind"], data["title"], tuple(rows))
+    drawn = data.get("drawing")
+    drawing = None if drawn is None else drawing_of(drawn)
+    return Pane(data["kind"], data["title"], tuple(rows), drawing)
+
+
+def drawing_of(data: dict[str, Any]) -> Drawing:
+    """Return a drawing from its data."""
+    edges = ((start, end, label) for start, end, label in data["edges"])
+    return Drawing(tuple(Box(**box) for box in data["boxes"]), tuple(edges), data["cut"])

@@ -2,16 +2,21 @@
 
     file ::= process line*                       trace_HOST_PID.jsonl
     line ::= process      version, host, pid, rank, argv, and the versions of Python and packages
-          |  compilation  a record of `store`, without the stages that a cached graph does not make
+          |  compilation  a record of `store`: its files, and panes of the stages below
           |  phase        id, name, start (seconds since 1970), seconds, own (without inner phases)
           |  recompile    the guard that failed: expected, actual, the user's line, what helps
           |  as_is        a function that runs in Python, and why
           |  fallback, library_call              an operator, its line, and the reason
           |  counts       what was counted since the last such line
+    pane ::= source | graph | guards | residual | wrapper forward | wrapper backward
+          |  joint        with its drawing and the cut, if the graph was compiled with gradients
 
 Each line is one JSON object with a `kind`. A backward graph that is compiled later makes another
 line for the same compilation, with the panes that are new. A trace leaves caches as they are: only
-stages that are made anyway are written. `MINITORCH2_TRACE=folder` switches it on.
+stages that are made anyway are written. So a graph that is found in a cache has no joint graph.
+`MINITORCH2_TRACE=folder` switches it on. `store.VERSION` is the version of this form: it grows when
+a line or a pane changes its meaning. A reader takes lines and panes that it does not know as they
+are, and refuses a later version.
 """
 
 from __future__ import annotations
@@ -41,6 +46,8 @@ TAKEN: Final = frozenset([
     "recompile", "as_is", "fallback", "library_call",
 ])  # fmt: skip
 """The stages that are made whether or not anybody reads them, and that keep no cache from work."""
+JOINT: Final = frozenset(["joint graph.py", "cut.dot"])
+"""The stages that are there once a joint graph was traced, which a cached graph is not."""
 
 
 class TraceLog(Recorder):
@@ -51,11 +58,13 @@ class TraceLog(Recorder):
         self._folder = folder
         self._pid = 0
         self._lock = threading.Lock()
+        self._traced = threading.local()
         self._origin = time.time() - time.perf_counter()
 
     def takes(self, name: str) -> bool:
-        """Return whether the trace has stages of this name."""
-        return name in TAKEN
+        """Return whether the trace has stages of this name, here and now."""
+        is_traced = getattr(self._traced, "id", None) == compile_id()
+        return name in TAKEN or (name in JOINT and is_traced)
 
     def watch(self) -> stages.Watch | None:
         """Follow no steps: a job has too many."""
@@ -80,6 +89,8 @@ class TraceLog(Recorder):
     def charge(self, name: str, seconds: float, start: float, elapsed: float) -> None:
         """Write a phase; behind the outermost one, write the compilation as well."""
         super().charge(name, seconds, start, elapsed)
+        if name in ("joint", "other"):
+            self._traced.id = compile_id() if name == "joint" else None
         begun, thread = self._origin + start, threading.get_ident()
         self._write("phase", name=name, start=begun, seconds=elapsed, own=seconds, thread=thread)
         if name == "other":

@@ -11,6 +11,7 @@ from minitorch2.__main__ import main
 from minitorch2.errors import ConfigError
 from minitorch2.explorer import trace
 from minitorch2.explorer.job import chrome_trace, read_job
+from minitorch2.explorer.page import page_of
 from minitorch2.explorer.store import VERSION
 from minitorch2.explorer.summary import break_costs, summary_data, summary_lines
 
@@ -45,7 +46,7 @@ def test_breaks_recompiles_and_phases_are_data(folder):
     assert cost.seconds > 0
     recompile = data["recompiles"][0]
     assert (recompile["what"], recompile["expected"]) == ("sizes", "(3,)")
-    assert "4" in recompile["actual"] and recompile["line"].endswith(":21")
+    assert "4" in recompile["actual"] and recompile["line"].endswith(":22")
     assert sum(data["seconds"].values()) == pytest.approx(
         sum(p["seconds"] for p in job.processes[0].of("phase") if p["name"] == "other"), rel=0.05
     )
@@ -89,6 +90,39 @@ def test_a_backward_graph_joins_its_compilation(folder):
     kinds = [pane.kind for pane in compilation.panes]
     assert kinds.count("wrapper forward") == kinds.count("wrapper backward") == 1
     assert compilation.function and compilation.seconds["lower"] > 0
+
+
+def test_a_joint_graph_is_traced_with_its_cut(folder):
+    def f(x, w):
+        return (torch.relu(x @ w).sin() * 2).sum()
+
+    x, w = torch.ones(4, 8), torch.ones(8, 3, requires_grad=True)
+    minitorch2.compile(f, backend="numba", options={"cache": False})(x, w).backward()
+    trace.end()
+    (compilation,) = read_job(folder).store().compilations.values()
+    joint = compilation.pane("joint")
+    assert "values saved" in joint.drawing.cut and joint.title.startswith("joint graph: ")
+    marks = {row.mark for row in joint.rows}
+    assert {"saved", "backward"} <= marks
+    made = [row for row in joint.rows if row.key and "sin" in row.text]
+    assert made and made[0].origins[0].startswith(("graph:", "s"))
+    assert "values saved" in page_of(read_job(folder).store())
+
+
+def test_a_trace_takes_joint_graphs_of_graphs_that_the_cache_does_not_have(folder, tmp_path):
+    def compile_once():
+        x = torch.ones(5, requires_grad=True)
+        minitorch2.compile(lambda x: x.sin().cos().sum(), backend="numba")(x).backward()
+
+    with config.patch(cache_dir=str(tmp_path / "cache"), verify=False):
+        compile_once()
+        compile_once()
+    trace.end()
+    first, second = read_job(folder).store().compilations.values()
+    assert first.pane("joint") is not None and second.pane("joint") is None
+    counts = summary_data(read_job(folder))["counts"]
+    assert counts.get("graphs_shared", 0) + counts.get("graphs_loaded", 0) >= 1
+    assert not stages.wanted("joint graph.py")
 
 
 def test_a_program_from_a_trace_names_the_lines_that_its_kernels_compute(folder):
