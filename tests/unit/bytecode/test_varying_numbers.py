@@ -218,3 +218,29 @@ def test_a_number_of_a_module_that_nothing_writes_stays_a_constant():
         for module.scale in (3, 4, 5):
             torch.testing.assert_close(fast(torch.ones(2)), torch.full((2,), float(module.scale)))
     assert log.counts["graphs"] == 3
+
+
+class _Cache:
+    """Rows so far, and their count beside them, as language models keep keys."""
+
+    def __init__(self) -> None:
+        self.rows, self.count = None, 0
+
+    def step(self, x: torch.Tensor) -> torch.Tensor:
+        """Attend to all rows; the mask is made of the count, and meets the rows' length."""
+        mask = torch.arange(self.count + x.shape[0]) <= self.count
+        self.count += x.shape[0]
+        self.rows = x if self.rows is None else torch.cat([self.rows, x])
+        return torch.where(mask, x @ self.rows.T, -9.0).softmax(-1) @ self.rows
+
+
+def test_a_count_that_equals_a_size_varies_with_it() -> None:
+    """The second call made the count a constant, since the length did not vary yet, for ever."""
+    fast, slow = _Cache(), _Cache()
+    step = minitorch2.compile(_Cache.step, backend="eager")
+    with stages.collect() as log:
+        for rows in (4, *(1,) * 12):
+            x = torch.randn(rows, 3)
+            torch.testing.assert_close(step(fast, x), slow.step(x))
+            assert log.counts["frames"] <= 5
+    assert fast.count == slow.count

@@ -29,6 +29,7 @@ from minitorch2.bytecode.dispatch.stance import Stance, forced_backend, replace_
 from minitorch2.bytecode.dispatch.tracebacks import hide_frames
 from minitorch2.bytecode.frames.skip_files import is_override, is_skipped_file, runs_apart
 from minitorch2.bytecode.guards.filters import GuardFilter
+from minitorch2.bytecode.guards.sizes import SizeHistory
 from minitorch2.bytecode.guards.sources import Source
 from minitorch2.bytecode.residual.continuations import Continuation, Continuations
 from minitorch2.bytecode.trackers.control_rules import ORIGINAL_BY_TORCH, mark_of
@@ -129,7 +130,7 @@ class Region:
             cache.died = 0
             cache.varying.clear()
             cache.was_called = False
-            cache.sizes.clear()
+            cache.sizes = SizeHistory()
             cache.pending = None
             cache.misses.clear()
 

@@ -50,11 +50,12 @@ class SizeHistory:
 
     Attributes:
         counted: the numbers of modules that the code writes itself.
+        fixed: numbers made constants, and how much varied: a size that they equal may vary later.
     """
 
     shapes: dict[Source, tuple[int | None, ...]] = field(default_factory=dict)
     numbers: dict[Source, float | None] = field(default_factory=dict)
-    fixed: set[Source] = field(default_factory=set)
+    fixed: dict[Source, int] = field(default_factory=dict)
     counted: set[Source] = field(default_factory=set)
 
     def note_shape(self, source: Source, shape: Sequence[int]) -> tuple[int | None, ...]:
@@ -71,14 +72,11 @@ class SizeHistory:
         before = self.numbers.setdefault(source, value)
         if repr(before) != repr(value):  # which tells zeros, and takes a NaN for equal to itself
             self.numbers[source] = None
-        return self.numbers[source] is None and source not in self.fixed
+        return self.numbers[source] is None and self.fixed.get(source) != self.varying()
 
-    def clear(self) -> None:
-        """Forget everything."""
-        self.shapes.clear()
-        self.numbers.clear()
-        self.fixed.clear()
-        self.counted.clear()
+    def varying(self) -> int:
+        """Return how many sizes and numbers have changed."""
+        return sum([*each].count(None) for each in (*self.shapes.values(), self.numbers.values()))
 
 
 @dataclass(frozen=True)
@@ -245,7 +243,8 @@ class Sizes:
         for symbol, record in env.symbols.items():
             if symbol in env.fixed or isinstance(env.simplify(symbol), int):
                 # Specialised all the same: a number is a constant from now on.
-                self.history.fixed |= set(record.sources) & set(self.history.numbers)
+                numbers = set(record.sources) & set(self.history.numbers)
+                self.history.fixed |= dict.fromkeys(numbers, self.history.varying())
         guards = [*self._limits(), *self.guards]
         for guard in env.guards:
             condition = map_condition(guard.condition, env.knowledge.in_inputs)
