@@ -13,6 +13,7 @@ from minitorch2.script.passes.chunk import chunk
 from minitorch2.script.passes.clear_types import clear_types
 from minitorch2.script.passes.eliminate_dead_code import eliminate_dead_code
 from minitorch2.script.passes.freeze_module import freeze_module
+from minitorch2.script.passes.peephole import peephole
 from minitorch2.script.passes.propagate_types import propagate_types
 from minitorch2.script.passes.remove_expands import remove_expands
 from minitorch2.script.passes.remove_mutation import remove_mutation
@@ -43,7 +44,67 @@ def test_rank_and_dtype_reach_the_rest_of_the_graph():
     )
 
 
+def test_sizes_that_an_unknown_size_cannot_change_are_known():
+    """Regression: one unknown size hid all sizes of a product, so its output needed a guard."""
+    assert_becomes(
+        propagate_types,
+        """
+        graph(%x : Float(7, *, 3), %w : Float(3, 8)):
+          %0 : int = prim::Constant[value=0]()
+          %2 : int = prim::Constant[value=2]()
+          %row : Tensor = aten::select(%x, %0, %0)
+          %m : Tensor = aten::mm(%row, %w)
+          %l : Tensor[] = aten::split(%m, %2, %2)
+          %n : Tensor[] = aten::unbind(%x, %0)
+          %k : Tensor[] = aten::split(%x, %2, %2)
+          %a : Tensor, %b : Tensor = prim::ListUnpack(%k)
+          return (%b)
+        """,
+        """
+        graph(%x : Float(7, *, 3), %w : Float(3, 8)):
+          %0 : int = prim::Constant[value=0]()
+          %2 : int = prim::Constant[value=2]()
+          %row : Float(*, 3) = aten::select(%x, %0, %0)
+          %m : Float(*, 8) = aten::mm(%row, %w)
+          %l : Tensor[] = aten::split(%m, %2, %2)
+          %n : Tensor[] = aten::unbind(%x, %0)
+          %k : Tensor[] = aten::split(%x, %2, %2)
+          %a : Float(7, *, 2), %b : Float(7, *, 1) = prim::ListUnpack(%k)
+          return (%b)
+        """,
+    )
+
+
+def test_a_length_is_known_unless_an_unknown_size_decides_it():
+    text = """
+        graph(%x : Float(*, 6)):
+          %0 : int = prim::Constant[value=0]()
+          %1 : int = prim::Constant[value=1]()
+          %4 : int = prim::Constant[value=4]()
+          %columns : Tensor[] = aten::chunk(%x, %4, %1)
+          %rows : Tensor[] = aten::chunk(%x, %4, %0)
+          %c : int = aten::len(%columns)
+          %r : int = aten::len(%rows)
+          return (%c, %r)
+        """
+    found = after(peephole, text)
+    assert "%c : int = prim::Constant[value=3]()" in found  # chunks of two columns
+    assert "%r : int = aten::len(%rows)" in found
+
+
 def test_what_a_size_decides_is_not_believed():
+    for first_rows in ("Float(*, *)", "Float(*, *, 8)"):  # a slice may be shorter than asked for
+        assert "(3, " not in after(
+            propagate_types,
+            f"""
+            graph(%x : {first_rows}):
+              %0 : int = prim::Constant[value=0]()
+              %1 : int = prim::Constant[value=1]()
+              %3 : int = prim::Constant[value=3]()
+              %y : Tensor = aten::slice(%x, %0, %0, %3, %1)
+              return (%y)
+            """,
+        )
     assert "Tensor = aten::squeeze" in after(
         propagate_types,
         """

@@ -46,6 +46,24 @@ def test_sizes_that_were_never_seen_compile_nothing_and_gradients_are_eagers() -
     assert counts[4:] == counts[4:5] * 3
 
 
+def test_a_traced_loop_over_cells_is_one_region_for_each_plan() -> None:
+    """Regression: the checks of `chunk` cut it into four regions a step, each with its compilation."""
+
+    def steps(x: torch.Tensor, *weights: torch.Tensor) -> torch.Tensor:
+        h = c = torch.zeros(x.size(1), 5)
+        for step in range(4):
+            h, c = cell(x[step], h, c, *weights)
+        return h
+
+    weights = cell_inputs(1, requires_grad=True)[3:]
+    inputs = [(torch.randn(4, batch, 4), *weights) for batch in (3, 3, 8, 2, 5, 7, 6)]
+    traced = jit.trace(steps, inputs[0])
+    with stages.collect(texts=False) as log:
+        for given in inputs:
+            torch.testing.assert_close(traced(*given), steps(*given))
+    assert (log.counts["script_plans"], log.counts["script_regions"]) == (2, 2)
+
+
 def test_second_derivatives_are_eagers() -> None:
     executor = GraphExecutor(lstm())
     given = cell_inputs(3, requires_grad=True)

@@ -24,6 +24,7 @@ from minitorch2.script.ir.types import (
 from minitorch2.script.passes.constants import constant_before, key_of
 from minitorch2.script.passes.copying import replace_node
 from minitorch2.script.passes.rewriting import Rewrite, script_pass
+from minitorch2.script.passes.shapes import known_length
 
 Law: TypeAlias = Callable[[Node, AliasDb], Any]
 LAWS: Final[dict[str, Law]] = {}
@@ -131,11 +132,12 @@ def cast_to_known(node: Node, aliases: AliasDb) -> Any:
 
 
 @law("aten::len")
-def length_of_literal(node: Node, aliases: AliasDb) -> Any:
-    """The length of a list that nobody writes to is the number of its items."""
+def known_length_of_list(node: Node, aliases: AliasDb) -> Any:
+    """The length of a list that nobody writes to is known from what made the list."""
     value = node.inputs[0]
-    is_list = value.node.kind == "prim::ListConstruct" and not aliases.has_writers(value)
-    return len(value.node.inputs) if is_list else NOT_CONSTANT
+    if value.node.kind != "prim::ListConstruct":
+        return _known(known_length(value, aliases))
+    return NOT_CONSTANT if aliases.has_writers(value) else len(value.node.inputs)
 
 
 @law("aten::__getitem__")

@@ -73,7 +73,12 @@ GUARDED: Final = [
     insert_guards,
     move_guards,
     eliminate_guards,
-    insert_bailouts,
+    insert_bailouts,  # behind them, what guards tell is believed
+    propagate_types,
+    peephole,
+    propagate_constants,
+    simplify_branches,
+    chunk,
     propagate_types,
     pool_constants,
     eliminate_dead_code,

@@ -1,16 +1,22 @@
 """Infer the types of a node's outputs: dtype, device, rank, sizes, gradients.
 
-The operator itself runs on meta tensors. A stand-in takes the place of a size that is not known.
-Then only facts that do not depend on it are believed.
+The operator itself runs on meta tensors. A symbol takes the place of a size that is not known.
+The result's sizes are believed if no symbol was asked for its value; else only the rank is.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Final
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any, Final, TypeAlias
 
 import torch
 
+from minitorch2.graph.fake_tensor import to_fake
+from minitorch2.graph.symbols import ShapeEnv
+from minitorch2.graph.symbols.ranges import Range
 from minitorch2.script.analysis.alias_db import AliasDb
 from minitorch2.script.analysis.effects import is_random, overload_of, tags_of
 from minitorch2.script.ir.graph import NOT_CONSTANT, Node, Value
@@ -43,26 +49,54 @@ def _lasting(found: TensorType, value: Value, aliases: AliasDb) -> Type:
 def _infer(node: Node, aliases: AliasDb) -> list[TensorType] | None:
     if node.kind == "prim::ConstantChunk":
         return _chunks(node)
-    operator = operator_of(node)
-    if operator is None or overload_of(node) is None or is_random(node):
-        return None
     if not all(isinstance(output.type, TensorType) for output in node.outputs):
         return None
-    tensors = [v.type for v in node.inputs if isinstance(v.type, TensorType)]
-    if not tensors or any(t.dtype is None or t.sizes is None for t in tensors):
+    if node.kind == "prim::ListUnpack" and not aliases.has_writers(node.inputs[0]):
+        node = node.inputs[0].node
+    operator, tensors = _known_operator(node)
+    return None if operator is None else _of_operator(node, operator, tensors, aliases)
+
+
+def known_length(items: Value, aliases: AliasDb) -> int | None:
+    """Return how many tensors a list has that an operator makes; None if sizes decide it."""
+    operator, tensors = _known_operator(items.node)
+    if operator is None or aliases.has_writers(items):
         return None
-    return _of_operator(node, operator, tensors, aliases)
+    if _is_exact(tensors):
+        results = _results(items.node, operator, partial(_with_size, 0), aliases)
+    else:
+        results = _for_any_sizes(items.node, operator, aliases)
+    return None if results is None else len(results)
+
+
+def _known_operator(node: Node) -> tuple[Operator | None, list[TensorType]]:
+    """Return an operator that can run on meta tensors, or None; and the types of its tensors."""
+    operator = operator_of(node)
+    tensors = [v.type for v in node.inputs if isinstance(v.type, TensorType)]
+    is_known = tensors and all(t.dtype is not None and t.sizes is not None for t in tensors)
+    if not is_known or overload_of(node) is None or is_random(node):
+        return None, tensors
+    return operator, tensors
+
+
+def _is_exact(tensors: Sequence[TensorType]) -> bool:
+    return all(isinstance(size, int) for t in tensors for size in t.sizes or ())
 
 
 def _of_operator(
     node: Node, operator: Operator, tensors: list[TensorType], aliases: AliasDb
 ) -> list[TensorType] | None:
-    is_exact = all(isinstance(size, int) for t in tensors for size in t.sizes or ())
+    is_exact = _is_exact(tensors)
     pointwise = torch.Tag.pointwise in tags_of(node)
     if not is_exact and not pointwise and node.kind in RANK_BY_SIZES:
         return None
-    stand_in = None if is_exact else 1 if pointwise else STAND_IN
-    results = _results(node, operator, stand_in, aliases)
+    if is_exact or pointwise:
+        make = partial(_with_size, 0) if is_exact else partial(_of_size, 1)
+        results = _results(node, operator, make, aliases)
+    else:
+        results = _for_any_sizes(node, operator, aliases)
+        is_exact = results is not None
+        results = results or _results(node, operator, partial(_of_size, STAND_IN), aliases)
     if results is None:
         return None
     device = tensors[0].device if len({t.device for t in tensors}) == 1 else None
@@ -74,35 +108,76 @@ def _of_operator(
     return found
 
 
+Maker: TypeAlias = Callable[[TensorType], torch.Tensor]
+"""What makes the argument of an operator for a type whose dtype and rank are known."""
+
+
+def _of_size(size: int, known: TensorType) -> torch.Tensor:
+    """Make a tensor of one size in all dimensions."""
+    return _with_size(size, replace(known, sizes=(None,) * len(known.sizes or ())))
+
+
+def _with_size(size: int, known: TensorType) -> torch.Tensor:
+    """Make a tensor with a size in place of those that are not known."""
+    sizes = [size if n is None else n for n in known.sizes or ()]
+    return torch.empty(sizes, dtype=known.dtype, device="meta")
+
+
+def _with_symbols(env: ShapeEnv, known: TensorType) -> torch.Tensor:
+    """Make a fake with a symbol of its own for each size that is not known."""
+    sizes: list[Any] = list(known.sizes or ())
+    for dimension, size in enumerate(sizes):
+        if size is None:
+            symbol = env.new_symbol(f"s{len(env.symbols)}", STAND_IN, Range(1, math.inf))
+            sizes[dimension] = env.size_of(symbol)
+    return to_fake(_with_size(STAND_IN, known), sizes)
+
+
+def _for_any_sizes(node: Node, operator: Operator, aliases: AliasDb) -> list[torch.Tensor] | None:
+    """Run an operator on symbolic sizes; None if it asks for one, or cannot.
+
+    No symbol is zero, so what the operator gives for sizes of zero is compared.
+    """
+    env = ShapeEnv(duck_shapes=False)
+    results = _results(node, operator, partial(_with_symbols, env), aliases)
+    if results is None or env.guards or env.stated:
+        return None
+    empty = _results(node, operator, partial(_with_size, 0), aliases)
+    is_sure = empty is None or (len(empty) == len(results) and all(map(_may_be, results, empty)))
+    return results if is_sure else None
+
+
+def _may_be(symbolic: torch.Tensor, found: torch.Tensor) -> bool:
+    """Return whether the sizes of a tensor are those of a symbolic one, for some symbols."""
+    pairs = zip(symbolic.shape, found.shape, strict=False)
+    is_alike = all(a == b for a, b in pairs if isinstance(a, int))
+    return symbolic.dim() == found.dim() and is_alike
+
+
 def _results(
-    node: Node, operator: Operator, stand_in: int | None, aliases: AliasDb
+    node: Node, operator: Operator, make: Maker, aliases: AliasDb
 ) -> list[torch.Tensor] | None:
-    """Run an operator on meta tensors; None where an input is not known, or it raises."""
-    arguments = [_argument(value, stand_in, aliases) for value in node.inputs]
+    """Run an operator on tensors that are made; None if an input is not known, or it raises."""
+    arguments = [
+        make(value.type) if isinstance(value.type, TensorType) else constant_of(value, aliases)
+        for value in node.inputs
+    ]
     if any(argument is NOT_CONSTANT for argument in arguments):
         return None
     try:
         with torch.no_grad():
             results = operator(*arguments)
-    except Exception:  # noqa: BLE001 - the stand-ins may not fit each other: then nothing is known
+    except Exception:  # noqa: BLE001 - the sizes may not fit each other: then nothing is known
         return None
     found = results if isinstance(results, tuple | list) else [results]
     return list(found) if all(isinstance(r, torch.Tensor) for r in found) else None
-
-
-def _argument(value: Value, stand_in: int | None, aliases: AliasDb) -> Any:
-    if not isinstance(value.type, TensorType):
-        return constant_of(value, aliases)
-    assert value.type.sizes is not None
-    sizes = [size if stand_in is None else stand_in for size in value.type.sizes]
-    return torch.empty(sizes, dtype=value.type.dtype, device="meta")  # type: ignore[arg-type]
 
 
 def _sizes(
     result: torch.Tensor, tensors: Sequence[TensorType], *, is_exact: bool, pointwise: bool
 ) -> tuple[Size, ...]:
     if is_exact:
-        return tuple(result.shape)
+        return tuple(size if isinstance(size, int) else None for size in result.shape)
     if not pointwise:
         return (None,) * result.dim()
     return tuple(_broadcast(tensors, -k) for k in range(result.dim(), 0, -1))
