@@ -324,7 +324,7 @@ def on_plain_tensors(
     Args:
         gradients: those of plain inputs that are made of others, by the input's position.
     """
-    results, structure = tree_flatten(_output(module))
+    results, structure = tree_flatten(module.graph.output_node.args[0])
     known = [r.meta.get("val") if isinstance(r, Node) else None for r in results]
     wrapped = [Wrapped.of(value) if isinstance(value, torch.Tensor) else None for value in known]
     openings = tuple(Opening.of(x, gradients.get(i)) for i, x in enumerate(examples))
@@ -342,10 +342,6 @@ def on_plain_tensors(
         outputs += [value] if made is None else _taken_apart(graph, value, made)
     graph.output(tuple(outputs))
     return Plain(GraphModule(graph, dict(module.attributes)), openings, tuple(wrapped), structure)
-
-
-def _output(module: GraphModule) -> Any:
-    return module.graph.output_node.args[0]
 
 
 def _put_together(graph: Graph, node: Node, opening: Opening) -> Node:

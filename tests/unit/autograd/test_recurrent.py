@@ -1,5 +1,6 @@
 """Recurrent layers in training are part of the graph, their workspace included."""
 
+import importlib
 from typing import Any
 
 import pytest
@@ -37,6 +38,20 @@ def test_gradients_are_eagers(name: str, backend: str) -> None:
             y = function(x)
             results.append((y, *torch.autograd.grad(y.sum(), [x, *layer.parameters()])))
     torch.testing.assert_close(*results, rtol=1e-4, atol=1e-5)
+
+
+def test_gradients_of_a_layer_that_pytorch_decomposes_are_eagers() -> None:
+    """Regression: the decomposition says that no layer trains, and the backward pass crashed."""
+    importlib.import_module("torch._decomp.decompositions")  # its rules hold from now on
+    layer = nn.LSTM(8, 16)
+    compiled = minitorch2.compile(layer)
+    for batch in (4, 2):  # the second size makes it ask for the rules
+        x = torch.randn(6, batch, 8)
+        found, wanted = (
+            torch.autograd.grad(function(x)[0].sum(), [*layer.parameters()])
+            for function in (compiled, layer)
+        )
+        torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-5)
 
 
 def test_inference_keeps_no_workspace() -> None:

@@ -47,7 +47,7 @@ def test_sizes_that_were_never_seen_compile_nothing_and_gradients_are_eagers() -
 
 
 def test_a_traced_loop_over_cells_is_one_region_for_each_plan() -> None:
-    """Regression: the checks of `chunk` cut it into four regions a step, each with its compilation."""
+    """Regression: the checks of `chunk` cut it into four regions a step, each compiled."""
 
     def steps(x: torch.Tensor, *weights: torch.Tensor) -> torch.Tensor:
         h = c = torch.zeros(x.size(1), 5)

@@ -49,8 +49,7 @@ def _meta_layer(x: Tensor, *arguments: Any) -> Layer:
 @cache
 def _workspace_size(tensors: tuple[tuple[int, ...], ...], others: tuple[Any, ...]) -> int:
     """Return the bytes of a layer's workspace."""
-    zeros = (torch.zeros(shape, device="cpu") for shape in tensors)
-    return _layer(*zeros, *others)[3].numel()
+    return _layer(*(torch.zeros(shape, device="cpu") for shape in tensors), *others)[3].numel()
 
 
 _LIBRARY.impl("rnn_layer", _layer, "CPU")  # type: ignore[no-untyped-call]
@@ -60,4 +59,6 @@ _LIBRARY.impl("rnn_layer", _meta_layer, "Meta")  # type: ignore[no-untyped-call]
 @register_decomposition(aten.mkldnn_rnn_layer.default)
 def rnn_layer(x: Tensor, *arguments: Any) -> Any:
     """Run the layer with a workspace; in training, a symbolic size of the input is fixed."""
-    return torch.ops.minitorch2.rnn_layer.default(x, *arguments)
+    *others, trains = arguments  # PyTorch's decomposition of `lstm` says that it never trains
+    trains |= torch.is_grad_enabled() and any(t.requires_grad for t in (x, *others[:6]))
+    return torch.ops.minitorch2.rnn_layer.default(x, *others, trains)

@@ -119,7 +119,7 @@ def _of_size(size: int, known: TensorType) -> torch.Tensor:
 
 def _with_size(size: int, known: TensorType) -> torch.Tensor:
     """Make a tensor with a size in place of those that are not known."""
-    sizes = [size if n is None else n for n in known.sizes or ()]
+    sizes = [n if isinstance(n, int) else size for n in known.sizes or ()]
     return torch.empty(sizes, dtype=known.dtype, device="meta")
 
 
@@ -127,7 +127,7 @@ def _with_symbols(env: ShapeEnv, known: TensorType) -> torch.Tensor:
     """Make a fake with a symbol of its own for each size that is not known."""
     sizes: list[Any] = list(known.sizes or ())
     for dimension, size in enumerate(sizes):
-        if size is None:
+        if not isinstance(size, int):
             symbol = env.new_symbol(f"s{len(env.symbols)}", STAND_IN, Range(1, math.inf))
             sizes[dimension] = env.size_of(symbol)
     return to_fake(_with_size(STAND_IN, known), sizes)
