@@ -37,11 +37,6 @@ def _bernoulli(x: Tensor, p: float = 0.5, *, generator: torch.Generator | None =
     return torch.empty_like(x).bernoulli_(p, generator=generator)
 
 
-def _random_state() -> Tensor:
-    """Return the state of the default generator."""
-    return torch.get_rng_state()
-
-
 def _swap_random_state(state: Tensor) -> Tensor:
     """Give the default generator a state; the one that it had."""
     before = torch.get_rng_state()
@@ -63,7 +58,7 @@ def _seeded_state(seed: int) -> Tensor:
 bernoulli: Final = _define(
     "bernoulli(Tensor self, float p=0.5, *, Generator? generator=None) -> Tensor", _bernoulli
 )
-random_state: Final = _define("random_state() -> Tensor", _random_state)
+random_state: Final = _define("random_state() -> Tensor", torch.get_rng_state)
 swap_random_state: Final = _define("swap_random_state(Tensor state) -> Tensor", _swap_random_state)
 manual_seed: Final = _define("manual_seed(SymInt seed) -> Tensor", _manual_seed)
 seeded_state: Final = _define("seeded_state(SymInt seed) -> Tensor", _seeded_state, ())

@@ -16,6 +16,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from importlib import import_module
 from types import CodeType
 from typing import Any, Protocol
 
@@ -154,6 +155,8 @@ def compile_frame(frame: Frame, compiler: FrameCompiler) -> CompiledFrame:
         GraphBreakError: there is a graph break, and the region wants one graph.
     """
     forbid_disguised_tensors()
+    if torch.distributed.is_available() and torch.distributed.is_initialized():
+        import_module("minitorch2.distributed.collectives")  # extends this compiler
     try:
         return _compile_frame(frame, compiler)
     except UnsupportedError as reason:

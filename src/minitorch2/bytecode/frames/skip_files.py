@@ -33,8 +33,8 @@ SITE_PACKAGES = (sysconfig.get_paths()["purelib"] + "/", sysconfig.get_paths()["
 FROZEN = ("<frozen _collections_abc>", "<frozen abc>", "<frozen os>")
 """Modules that CPython keeps inside of itself, and that are inlined."""
 POLYFILLS = PACKAGE + "bytecode/polyfills/"
-CONTROLS = PACKAGE + "marks/controls.py"
-WRAPPERS = PACKAGE + "marks/wrappers.py"
+MARKS = PACKAGE + "marks/"
+COLLECTIVES = PACKAGE + "distributed/collectives.py"
 COMPILER = tuple(PACKAGE + floor for floor in ("autograd/", "backends/", "codegen/", "native/"))
 INLINED_TORCH = (
     "_jit_internal.py",
@@ -120,7 +120,7 @@ def is_stand_in(file: str) -> bool:
 
 @cache
 def _refused_file(file: str) -> str | None:
-    inlined_whole = (POLYFILLS, CONTROLS, WRAPPERS, *FROZEN, *TRITON)
+    inlined_whole = (POLYFILLS, MARKS, COLLECTIVES, *FROZEN, *TRITON)
     if not is_skipped_file(file) or file.startswith(inlined_whole):
         return None
     for folder, inlined in (

@@ -29,22 +29,14 @@ def is_worth_capturing(function: FunctionType, values: Iterable[object]) -> bool
         return False  # inside torch.func.vmap or grad: tensors are wrapped and have no storage
     if forward_level() >= 0:
         return False  # dual tensors may be there, whose tangents a graph would lose
-    if _is_watched():
-        return False  # each operator is watched, so each must run
+    # Modes of the compiler are on only while it works: a finalizer or a handler of signals runs.
+    if is_tracing() or count_dispatch_modes() > 0:
+        return False  # each operator of this thread is watched, so each must run
     if not function.__globals__.get("__builtins__"):
         return False  # generated code, such as the constructor of a named tuple
     if is_in_package(function.__globals__.get("__name__"), "triton"):
         return False  # a kernel that Triton interprets
     return any(has_tensor(value, DEPTH) for value in values) or _mentions_torch(function)
-
-
-def _is_watched() -> bool:
-    """Return whether a tracer or a dispatch mode sees each operator of this thread.
-
-    Modes of the compiler are on only while it works. Code that runs then besides is a finalizer or
-    a handler of signals.
-    """
-    return is_tracing() or count_dispatch_modes() > 0
 
 
 def has_tensor(value: object, depth: int) -> bool:

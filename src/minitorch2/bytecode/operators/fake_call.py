@@ -48,7 +48,7 @@ class _Watch(DispatchMode):
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self.is_random = False
+        self.has_effects = False
         self.writes_tensors = False
         self.written: list[Any] = []
         self.may_raise = False
@@ -64,7 +64,8 @@ class _Watch(DispatchMode):
         if any(map(_has_dispatch, types)):
             self.writes_tensors |= func._schema.is_mutable
             return NotImplemented  # a class of the user's mixes with plain tensors itself
-        self.is_random |= torch.Tag.nondeterministic_seeded in func.tags
+        self.has_effects |= torch.Tag.nondeterministic_seeded in func.tags
+        self.has_effects |= func.namespace == "_c10d_functional"  # other ranks wait for it
         self.may_raise |= operator_raises(func, args, kwargs or {})
         if func._schema.is_mutable:
             self.writes_tensors = True
@@ -183,7 +184,7 @@ class FakeCall:
         self.writes_tensors, self.written = watch.writes_tensors, watch.written
         self.may_raise = watch.may_raise or self.target in VALUE_CHECKS
         state = self.target in STATE_CHANGES
-        self.is_impure = watch.is_random or watch.writes_tensors or state
+        self.is_impure = watch.has_effects or watch.writes_tensors or state
         return value
 
 

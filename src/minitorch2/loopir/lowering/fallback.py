@@ -78,7 +78,7 @@ def extern_call(
         args,
         kwargs,
         out_variant_of(target) if isinstance(fake, torch.Tensor) else None,
-        has_side_effects=_draws(target),
+        has_side_effects=_has_effects(target),
         copies_result=_may_alias(target),
         is_fallback=is_fallback,
         origins=table.origins,
@@ -89,13 +89,14 @@ def extern_call(
     return _outputs(kernel, fake, ())
 
 
-def _draws(target: Target) -> bool:
-    """Return whether a call must stay: it draws random numbers, or may have other effects."""
+def _has_effects(target: Target) -> bool:
+    """Return whether a call must stay: it draws random numbers, or PyTorch has not made it."""
     if isinstance(target, HigherOrder):
         return any(map(is_random, target.nodes()))
     if isinstance(target, FunctionalCall):
         return True
-    return torch.Tag.nondeterministic_seeded in target.tags
+    is_known = target.namespace in ("aten", "prims")
+    return not is_known or torch.Tag.nondeterministic_seeded in target.tags
 
 
 def _may_alias(target: Target) -> bool:
