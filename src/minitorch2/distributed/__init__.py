@@ -9,7 +9,7 @@ reports of compiling inside a block, and gives an error where ranks differ::
     event   ::= graph (digest of its text)  |  graph break (line, cause)  |  recompile (cause)
     place   ::= left  |  the user's line where the rank is
 
-Read `collectives` first. Of the check, read `journal` (one rank), then `agreement` (all of them).
+Read `collectives` first, then `journal` (the check on one rank) and `agreement` (on all of them).
 """
 
 from minitorch2.distributed.agreement import RanksDifferError, same_on_all_ranks
