@@ -2,7 +2,8 @@
 
 import pytest
 
-from tests.mutants.haystacks import HAYSTACKS, is_small, searched
+from tests.mutants.haystacks import CAPTURED, HAYSTACKS, is_of_capture, is_small, searched
+from tests.mutants.left_out import OF_BUGS, OF_LAYERS, why_left_out
 from tests.mutants.mutants import MUTANTS
 
 FLOORS = {
@@ -31,5 +32,27 @@ def test_the_search_finds_the_bug_and_a_small_program(mutant):
     assert found.blame.floor.startswith(FLOORS[mutant.layer])
 
 
-def test_each_haystack_has_its_bug():
-    assert HAYSTACKS.keys() <= {mutant.bug for mutant in MUTANTS}
+@pytest.mark.parametrize(
+    "bug",
+    [*[*CAPTURED][:1], *(pytest.param(bug, marks=pytest.mark.slow) for bug in [*CAPTURED][1:])],
+)
+def test_a_bug_of_capture_is_blamed_on_capture(bug):
+    (mutant,) = [mutant for mutant in MUTANTS if mutant.bug == bug]
+    found = searched(mutant)
+    assert is_of_capture(found), str(found)
+
+
+def test_the_kernel_with_a_bug_is_named():
+    (mutant,) = [mutant for mutant in MUTANTS if mutant.bug == QUICK[1]]
+    blame = searched(mutant).blame
+    assert blame.first_wrong.startswith("pad = torch.nn.functional.pad(")
+    assert blame.kernels == ("fused_constant_pad_nd_0",)
+
+
+def test_each_bug_has_a_program_or_a_reason():
+    bugs = {mutant.bug for mutant in MUTANTS}
+    assert HAYSTACKS.keys() | CAPTURED.keys() | OF_BUGS.keys() <= bugs
+    assert OF_LAYERS.keys() <= {mutant.layer for mutant in MUTANTS}
+    for mutant in MUTANTS:
+        has_program = mutant.bug in HAYSTACKS.keys() | CAPTURED.keys()
+        assert has_program == (why_left_out(mutant) is None), mutant.name

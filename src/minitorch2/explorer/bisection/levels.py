@@ -4,15 +4,15 @@
     2. passes, then their rewrites  the pass without which it is right, and its first wrong rewrite
     3. fusions                      the first wrong fusion, as if fusing were a pass
     4. switches                     options of the floors below that, one by one; kernels in Python
-    5. kernels                      the names of those that the program becomes
+    5. kernels                      those that compute the first wrong value, or else all
 
-Each level is a trial of the same program.
+Each level is a trial of the same program, or of its first operations.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -22,6 +22,7 @@ from minitorch2 import config, stages
 from minitorch2.backends import lookup_backend
 from minitorch2.bytecode.compiling.backend_calls import name_of
 from minitorch2.explorer.bisection.differences import Difference
+from minitorch2.explorer.bisection.minimize import returning
 from minitorch2.explorer.bisection.programs import Program
 from minitorch2.explorer.bisection.rewrites import WrongRewrite, first_wrong_rewrite
 from minitorch2.explorer.bisection.trials import Trial
@@ -62,13 +63,15 @@ class Blame:
         floor: the first floor with which it is wrong.
         rewrite: the first wrong rewrite of a pass, or the first wrong fusion.
         switches: the options with which it is right, such as ``"fusion=False"``.
-        kernels: the names of its kernels.
+        kernels: the names of the kernels that compute the first wrong value, or else of all.
+        first_wrong: the operation whose value is the first wrong one; "" if none alone is wrong.
     """
 
     floor: str
     rewrite: WrongRewrite | None = None
     switches: tuple[str, ...] = ()
     kernels: tuple[str, ...] = ()
+    first_wrong: str = ""
 
     def lines(self) -> Iterator[str]:
         """Yield what is known, a line for each."""
@@ -78,6 +81,8 @@ class Blame:
             yield from (f"  {_PLACE.sub('', rewrite)}" for rewrite in self.rewrite.rewrites)
         if self.switches:
             yield f"right with {', or '.join(self.switches)}"
+        if self.first_wrong:
+            yield f"the first wrong value: {self.first_wrong}"
         if self.kernels:
             yield f"kernels: {', '.join(self.kernels)}"
 
@@ -85,8 +90,8 @@ class Blame:
 def blame_of(program: Program, trial: Trial, found: Difference) -> Blame:
     """Return the parts of the compiler that make a program fail in this way."""
 
-    def fails(with_trial: Trial) -> bool:
-        return found.is_like(with_trial.difference(program))
+    def fails(with_trial: Trial, part: Program = program) -> bool:
+        return found.is_like(with_trial.difference(part))
 
     floor = _floor(program, trial, fails)
     rewrite = first_wrong_rewrite(lambda: not fails(trial))
@@ -96,7 +101,8 @@ def blame_of(program: Program, trial: Trial, found: Difference) -> Blame:
         if trial.options.get(name, getattr(config.current(), name)) != value
         and not fails(trial.with_options(**{name: value}))
     ]
-    return Blame(floor, rewrite, tuple(switches), kernels_of(program, trial))
+    wrong = first_wrong(program, lambda part: fails(trial, part))
+    return Blame(floor, rewrite, tuple(switches), _guilty(program, wrong, trial), wrong)
 
 
 def _floor(program: Program, trial: Trial, fails: Any) -> str:
@@ -110,12 +116,32 @@ def _floor(program: Program, trial: Trial, fails: Any) -> str:
     return CODE if name in KERNEL_BACKENDS else f"the backend {name}"
 
 
-def kernels_of(program: Program, trial: Trial) -> tuple[str, ...]:
-    """Return the names of the kernels that a program becomes; none if its process would die."""
+def first_wrong(program: Program, fails: Callable[[Program], bool]) -> str:
+    """Return the line of the first operation whose value, returned alone, is wrong; or else ""."""
+    calls = [node for node in program.graph.nodes if node.op.startswith("call")]
+    tensors = [node for node in calls if isinstance(node.meta.get("val"), torch.Tensor)]
+    wrong = next((node for node in tensors if fails(returning(program, node))), None)
+    lines = (line.strip() for line in program.text().splitlines())
+    return next((n for n in lines if wrong is not None and n.startswith(f"{wrong.name} = ")), "")
+
+
+def _guilty(program: Program, wrong: str, trial: Trial) -> tuple[str, ...]:
+    """Return the kernels that compute a line of a program, or all if none says so."""
+    texts = _kernel_texts(program, trial)
+    found = [text for text in texts if wrong and f"code: {wrong}" in text]
+    return names_of(found or texts)
+
+
+def _kernel_texts(program: Program, trial: Trial) -> list[str]:
+    """Return the texts of a program's kernels; none if its process would die."""
     if trial.own_process:
-        return ()
+        return []
     with stages.collect() as log:
         trial.with_options(cache=False).difference(program)
-    texts = dict.fromkeys(log.texts("kernel.py"))
+    return list(dict.fromkeys(log.texts("kernel.py")))
+
+
+def names_of(texts: Iterable[str]) -> tuple[str, ...]:
+    """Return the names of the functions that texts of kernels define."""
     lines = (line for text in texts for line in text.splitlines() if line.startswith("def "))
     return tuple(dict.fromkeys(line[4:].partition("(")[0] for line in lines))

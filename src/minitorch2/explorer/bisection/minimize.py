@@ -85,10 +85,11 @@ def one_result(program: Program) -> Iterator[Program]:
     results = list(dict.fromkeys(nodes_in(program.graph.output_node.args)))
     if len(results) > 1:
         for result in (*results, None):
-            yield _returning(program, result)
+            yield returning(program, result)
 
 
-def _returning(program: Program, result: Node | None) -> Program:
+def returning(program: Program, result: Node | None) -> Program:
+    """Return the program with one result, or none, and without what only others need."""
     cut = program.copy()
     nodes = {node.name: node for node in cut.graph.nodes}
     kept = () if result is None else (nodes[result.name],)

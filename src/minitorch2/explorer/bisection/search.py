@@ -114,6 +114,7 @@ class Bisection:
             "floor": blame and blame.floor,
             "rewrite": blame and blame.rewrite and vars(blame.rewrite),
             "switches": list(blame.switches) if blame else [],
+            "first_wrong": blame.first_wrong if blame else "",
             "kernels": list(blame.kernels) if blame else [],
             "operations": list(self.operations),
             "trials": self.trials,
