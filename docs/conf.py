@@ -17,5 +17,9 @@ html_static_path = ["static"]
 html_css_files = ["book.css"]
 myst_enable_extensions = ["colon_fence", "deflist"]
 myst_heading_anchors = 3
+python_maximum_signature_line_length = 88
 highlight_language = "python"
-suppress_warnings = ["misc.highlighting_failure"]  # `output` blocks are no language
+suppress_warnings = [
+    "misc.highlighting_failure",  # `output` blocks are no language
+    "ref.python",  # two classes may have one short name; signatures name them as the code does
+]

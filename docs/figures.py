@@ -1,5 +1,7 @@
 """Writes stored results into README and pages: `python -m docs.figures`; `--check` only compares.
 
+`--ages` prints how many days and commits each result is behind the layers that it measures.
+
     result ::= title, command, commit, date, machine, versions, load, unit, columns, align, rows
     region ::= "<!-- result: NAME -->" table, conditions, chart "<!-- end of result -->"
 
@@ -11,8 +13,10 @@ else: pages and README show it in the region that bears the file's name.
 import json
 import os
 import re
+import subprocess
 import sys
 from collections.abc import Iterator
+from datetime import date
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -38,6 +42,60 @@ CHARTS = {
     "growth": "growth.svg",
 }
 """The chart of each result, by its path below `docs/`."""
+
+MOST_DAYS = 14
+"""A result may be older than the last change of its layers by so many days."""
+LAYERS = {
+    "bandwidth": ("codegen/triton", "loopir"),
+    "captures": ("bytecode",),
+    "demo": ("bytecode", "autograd", "loopir", "codegen/numba"),
+    "growth": ("bytecode", "graph", "autograd", "loopir"),
+    "halide": ("codegen/halide", "loopir"),
+    "launches": ("codegen/replay.py", "codegen/triton"),
+    "memory": ("autograd",),
+    "optimizers": ("autograd", "loopir", "codegen/numba"),
+    "optimizers_gpu": ("autograd", "loopir", "codegen/triton"),
+    "random": ("codegen/triton", "loopir"),
+    "switches": ("loopir", "codegen/triton", "codegen/replay.py"),
+    "templates": ("codegen/triton",),
+    "gpu_models": ("loopir", "codegen/triton", "codegen/replay.py"),
+}
+"""The folders and files below `src/minitorch2/` whose changes move each result."""
+
+
+def git(*arguments: str) -> str:
+    """What git prints in this repository; nothing if it has no answer."""
+    command = ["git", "-C", str(ROOT), *arguments]
+    return subprocess.run(command, capture_output=True, text=True).stdout.strip()
+
+
+def has_history() -> bool:
+    """Whether git knows when each file has changed: this is no archive and no shallow clone."""
+    return git("rev-parse", "--is-shallow-repository") == "false"
+
+
+def measured_on(name: str) -> str:
+    """The day of a result: its own, or that of the commit that stored it."""
+    stored = RESULTS / f"{name}.json"
+    file = RESULTS.parent / f"{name}.json"
+    return result(name)["date"] if stored.is_file() else git("log", "-1", "--format=%cs", str(file))
+
+
+def days_behind(name: str) -> int:
+    """How many days after a result one of its layers has changed; negative if none has."""
+    changed = git("log", "-1", "--format=%cs", "--", *paths(name))
+    return (date.fromisoformat(changed) - date.fromisoformat(measured_on(name))).days
+
+
+def commits_behind(name: str) -> int:
+    """How many commits have changed the layers of a result since its day."""
+    since = f"--since={measured_on(name)}T23:59:59"
+    return int(git("rev-list", "--count", since, "HEAD", "--", *paths(name)))
+
+
+def paths(name: str) -> list[str]:
+    """The paths of a result's layers."""
+    return [f"src/minitorch2/{layer}" for layer in LAYERS[name]]
 
 
 @cache
@@ -103,7 +161,11 @@ def shown_twice(text: str) -> list[str]:
 
 
 def main() -> int:
-    """Write the pages, or with `--check` name those that differ."""
+    """Write the pages, or with `--check` name those that differ; `--ages` prints ages."""
+    if "--ages" in sys.argv:
+        for name in LAYERS:
+            print(f"{name:15} {days_behind(name):3} days, {commits_behind(name):4} commits behind")
+        return 0
     stale = [
         (page, text) for page in pages() if (text := rendered(page)) != page.read_text("utf-8")
     ]

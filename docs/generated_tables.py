@@ -3,17 +3,22 @@
 `{options}` is the table of `minitorch2.config`, `{guards}` that of the kinds of guards,
 `{artifacts}` that of what `MINITORCH2_LOGS` shows by name, `{exercises} page` are a chapter's,
 `{primitives}` that of the elementwise operators of loops;
-`{members} module name ...` shows signatures and docstrings; `{grammar} module` shows the indented
-blocks of a module's docstring, where each IR of this project has its grammar. Docstrings are
-Markdown already, but for their `Args:` sections. `{explored} f(torch.ones(3))` shows its content,
-the text of `f`, and links to the explorer's page of this call, which the build makes.
+`{members} module name ...` makes each name an object of Sphinx's Python domain, with signature,
+docstring and the facts of `objects.toml`, so that the index and the search find it;
+`{grammar} module` shows the indented blocks of a module's docstring, where each IR of this project
+has its grammar. Docstrings are Markdown already, but for their `Args:` sections.
+`{explored} f(torch.ones(3))` shows its content, the text of `f`, and links to the explorer's page
+of this call, which the build makes.
 """
 
 import importlib
 import inspect
 import logging
 import re
+import tomllib
 from collections.abc import Iterator, Sequence
+from functools import cache
+from pathlib import Path
 from typing import Any, ClassVar
 
 import torch
@@ -129,7 +134,7 @@ class PrimitivesTable(MarkdownDirective):
 
 
 class Members(MarkdownDirective):
-    """The signature and the docstring of names of a module."""
+    """Names of a module as objects, each with an anchor that is its full name."""
 
     required_arguments = 1
     optional_arguments = 99
@@ -138,10 +143,47 @@ class Members(MarkdownDirective):
     def markdown(self) -> Iterator[str]:
         module = importlib.import_module(self.arguments[0])
         for name in self.arguments[1:]:
-            member = getattr(module, name)
-            yield from (f"## `{name}`", "", "```python", signature(name, member), "```", "")
-            yield from docstring_lines(inspect.getdoc(member) or "")
-            yield ""
+            yield from described(self.arguments[0], name, getattr(module, name))
+
+
+def described(module: str, name: str, member: object) -> Iterator[str]:
+    """The directive of one object: what it is, its docstring, and its facts."""
+    fence = "`" * 8  # docstrings may have fences
+    if inspect.ismodule(member):
+        yield f"{fence}{{py:module}} {module}.{name}"
+    else:
+        yield f"{fence}{{py:{kind_of(member)}}} {signature(name, member)}"
+        yield f":module: {module}"
+    yield ""
+    whole = inspect.ismodule(member) or kind_of(member) == "data"
+    text = "" if kind_of(member) == "data" else inspect.getdoc(member) or ""
+    yield from docstring_lines(text.partition("\n\n")[0] if whole else text)
+    yield from ("", *facts_lines(f"{module}.{name}", text), fence, "")
+
+
+def kind_of(member: object) -> str:
+    """The kind of an object in Sphinx's Python domain."""
+    if inspect.isclass(member):
+        return "exception" if issubclass(member, BaseException) else "class"
+    return "function" if inspect.isroutine(member) else "data"
+
+
+@cache
+def facts() -> dict[str, dict[str, str]]:
+    """The errors, threads and cost of each public object, by its full name."""
+    text = Path(__file__).with_name("objects.toml").read_text(encoding="utf-8")
+    groups = tomllib.loads(text)["facts"]
+    return {name: group for group in groups for name in group["names"]}
+
+
+def facts_lines(full_name: str, docstring: str) -> Iterator[str]:
+    """The facts of an object as a list; errors only if its docstring does not tell them."""
+    known = facts().get(full_name, {})
+    for title in ("Errors", "Threads", "Cost"):
+        if (fact := known.get(title.lower())) and not (
+            title == "Errors" and "Raises:" in docstring
+        ):
+            yield f"- *{title}*: {fact}"
 
 
 class Grammar(MarkdownDirective):
@@ -158,15 +200,11 @@ class Grammar(MarkdownDirective):
 
 
 def signature(name: str, member: object) -> str:
-    """`class Name(...)` or `name(...) -> ...`, one parameter a line if it is long."""
-    prefix = "class " if inspect.isclass(member) else ""
-    if not callable(member):
+    """`Name(...)` or `name(...) -> ...`; only the name of what is called by nobody."""
+    if kind_of(member) == "data":
         return name
     # Annotations that are strings print with quotes, which nobody wrote.
-    parameters = re.sub(r"(: |-> )'([^']*)'", r"\1\2", str(inspect.signature(member)))
-    if len(prefix + name + parameters) > 88:
-        parameters = re.sub(r"(, |\()(?=\*?\*?\w+(:|=|,|\)))", r"\1\n    ", parameters)
-    return prefix + name + parameters
+    return name + re.sub(r"(: |-> )'([^']*)'", r"\1\2", str(inspect.signature(member)))
 
 
 def docstring_lines(text: str) -> Iterator[str]:

@@ -97,6 +97,34 @@ def test_a_stored_result_says_how_it_was_measured(path):
     assert path.stem == "halide" or path.stem in figures.CHARTS
 
 
+def test_every_result_has_its_layers():
+    stored = {
+        path.stem
+        for path in (*figures.RESULTS.glob("*.json"), *figures.RESULTS.parent.glob("*.json"))
+    }
+    assert stored == set(figures.LAYERS)
+    missing = [p for name in figures.LAYERS for p in figures.paths(name) if not (ROOT / p).exists()]
+    assert not missing, f"docs/figures.py: {missing} are no layers"
+
+
+@pytest.mark.parametrize("name", figures.LAYERS)
+def test_a_result_is_not_older_than_its_layers_by_more_than_is_allowed(name):
+    if not figures.has_history():
+        pytest.skip("a shallow clone, or no clone: git cannot tell when a layer has changed")
+    late = figures.days_behind(name)
+    assert late <= figures.MOST_DAYS, (
+        f"{name} was measured {late} days before {figures.LAYERS[name]} last changed; "
+        f"{figures.MOST_DAYS} are allowed: measure again, with the command that the file names"
+    )
+
+
+def test_a_result_that_is_too_old_is_found(monkeypatch):
+    if not figures.has_history():
+        pytest.skip("a shallow clone, or no clone: git cannot tell when a layer has changed")
+    monkeypatch.setitem(figures.result("memory"), "date", "2020-01-01")
+    assert figures.days_behind("memory") > figures.MOST_DAYS
+
+
 @pytest.mark.parametrize("page", figures.pages(), ids=lambda page: page.stem)
 def test_a_measured_number_stands_in_one_place(page):
     twice = figures.shown_twice(page.read_text())
