@@ -4,10 +4,12 @@
 
     result ::= title, command, commit, date, machine, versions, load, unit, columns, align, rows
     region ::= "<!-- result: NAME -->" table, conditions, chart "<!-- end of result -->"
+    figure ::= "<!-- figure: NAME, ROW, COLUMN -->" cell "<!-- end -->"
 
 Results lie in `benchmarks/results/tables/`, a JSON file each. `commit` is the one under which the
 figures were written down, `load` what else ran. A measured number stands in its file, and nowhere
-else: pages and README show it in the region that bears the file's name.
+else: pages and README show it in the region that bears the file's name, or as a figure in a
+sentence. ROW is the row's title or `inference` or `training` of `gpu_models`; COLUMN counts cells.
 """
 
 import json
@@ -27,6 +29,14 @@ DOCS = Path(__file__).parent
 ROOT = DOCS.parent
 RESULTS = ROOT / "benchmarks" / "results" / "tables"
 REGION = re.compile(r"<!-- result: (\w+) -->\n.*?<!-- end of result -->\n", re.S)
+FIGURE = re.compile(r"<!-- figure: (\w+), (.+?), (\w+) -->.*?<!-- end -->", re.S)
+TYPED = re.compile(
+    r"(?<![\w.])\d+(?:\.\d+)?(?= (?:ms|us|s|seconds|microseconds|milliseconds|GB/s|%)(?!\w))"
+    r"|(?<![\w.])\d+(?:\.\d+)?(?= times (?:eager|faster|slower|as ))|(?<![\w.])0\.\d+(?= of )"
+)
+"""A measured number in prose: a time, a rate, a share or a ratio."""
+IN_SENTENCES = ("calls", "cpu_calls", "freezing", "gpu_models")
+"""The results that have no table of their own in a page."""
 CONDITIONS = ("command", "commit", "date", "machine", "versions", "load", "unit")
 CHARTS = {
     "demo": "demo.svg",
@@ -46,9 +56,13 @@ CHARTS = {
 MOST_DAYS = 14
 """A result may be older than the last change of its layers by so many days."""
 LAYERS = {
+    "calls": ("bytecode", "codegen/numba"),
+    "cpu_calls": ("native/torch_internals", "codegen/numba"),
+    "lazy": ("lazy",),
     "bandwidth": ("codegen/triton", "loopir"),
     "captures": ("bytecode",),
     "demo": ("bytecode", "autograd", "loopir", "codegen/numba"),
+    "freezing": ("graph/passes", "loopir", "codegen/numba"),
     "growth": ("bytecode", "graph", "autograd", "loopir"),
     "halide": ("codegen/halide", "loopir"),
     "launches": ("codegen/replay.py", "codegen/triton"),
@@ -129,16 +143,50 @@ def table(found: dict[str, Any]) -> Iterator[str]:
 
 
 def region(name: str, page: Path) -> str:
-    """A result as a page shows it: table, conditions, chart."""
+    """A result as a page shows it: table, conditions, chart if it has one."""
     found = result(name)
-    chart = Path(os.path.relpath(DOCS / CHARTS[name], page.parent)).as_posix()
-    lines = (*table(found), "", conditions(found), "", f"![{found['title']}, as bars]({chart})")
+    lines = [*table(found), "", conditions(found)]
+    if name in CHARTS:
+        chart = Path(os.path.relpath(DOCS / CHARTS[name], page.parent)).as_posix()
+        lines += ["", f"![{found['title']}, as bars]({chart})"]
     return "\n".join([f"<!-- result: {name} -->", "", *lines, "", "<!-- end of result -->", ""])
+
+
+def figure(name: str, row: str, column: str) -> str:
+    """One cell of a result, or a geometric mean of `gpu_models`.
+
+    Raises:
+        ValueError: the result has no such row, or several.
+    """
+    if name == "gpu_models":
+        pair = tables.REPLAYED if column == "replayed" else tables.DEFAULT
+        return f"{tables.ratio(pair, row == 'training'):.2f}"
+    (cells,) = (cells for title, *cells in result(name)["rows"] if title == row)
+    return cells[int(column) - 1]
+
+
+def shown_figure(found: re.Match[str]) -> str:
+    """A figure with the cell that it should show."""
+    name, row, column = found.groups()
+    where = f"{name}, {row}, {column}"
+    return f"<!-- figure: {where} -->{figure(name, ' '.join(row.split()), column)}<!-- end -->"
 
 
 def rendered(page: Path) -> str:
     """The text that a page should have."""
-    return REGION.sub(lambda found: region(found[1], page), page.read_text(encoding="utf-8"))
+    text = REGION.sub(lambda found: region(found[1], page), page.read_text(encoding="utf-8"))
+    return FIGURE.sub(shown_figure, text)
+
+
+def typed(text: str) -> list[str]:
+    """The measured numbers in a page's sentences that no result has given.
+
+    Tables, programs and quoted code are not sentences. A sentence that names a paper cites it.
+    """
+    prose = FIGURE.sub("", REGION.sub("", text))
+    prose = re.sub(r"^(```|:::).*?^\1|^\|.*?$|^    .*?$|`[^`]*`", "", prose, flags=re.S | re.M)
+    sentences = re.split(r"(?<=[.!?:])\s+(?=[A-Z`*])", prose)
+    return [found[0] for s in sentences if "paper" not in s for found in TYPED.finditer(s)]
 
 
 def measured(name: str, *, odd: bool) -> set[str]:

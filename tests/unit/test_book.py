@@ -86,7 +86,8 @@ def test_stored_results_stand_in_their_pages_as_they_are():
         f"{stale} show other figures than benchmarks/results: `python -m docs.figures`"
     )
     shown = [n for page in figures.pages() for n in figures.REGION.findall(page.read_text())]
-    assert sorted(shown) == sorted(figures.CHARTS), "each result stands in one page"
+    with_tables = {*figures.LAYERS} - {*figures.IN_SENTENCES, "halide"}
+    assert sorted(shown) == sorted(with_tables), "each result stands in one page"
 
 
 @pytest.mark.parametrize("path", [*figures.RESULTS.glob("*.json")], ids=lambda path: path.stem)
@@ -94,7 +95,7 @@ def test_a_stored_result_says_how_it_was_measured(path):
     found = json.loads(path.read_text())
     missing = [name for name in figures.CONDITIONS if not found.get(name)]
     assert [name for name in missing if name != "unit" or "seconds" not in path.read_text()] == []
-    assert path.stem == "halide" or path.stem in figures.CHARTS
+    assert path.stem in figures.LAYERS
 
 
 def test_every_result_has_its_layers():
@@ -129,6 +130,39 @@ def test_a_result_that_is_too_old_is_found(monkeypatch):
 def test_a_measured_number_stands_in_one_place(page):
     twice = figures.shown_twice(page.read_text())
     assert not twice, f"{page.name} repeats {twice}, which stored results have: say it in words"
+
+
+DRAWN = [ROOT / "README.md", *sorted((DOCS / "layers").glob("*.md"))]
+
+
+@pytest.mark.parametrize("page", DRAWN, ids=lambda page: page.stem)
+def test_a_measured_number_in_a_sentence_is_drawn_from_a_result(page):
+    text = page.read_text()
+    assert "\n<!-- figure" not in text, "begin the line with a word: a comment ends a paragraph"
+    found = figures.typed(text)
+    assert not found, (
+        f"{page.name} has {found} in its sentences: store it in benchmarks/results/tables and "
+        "write `<!-- figure: NAME, ROW, COLUMN --><!-- end -->`, then run `python -m docs.figures`"
+    )
+
+
+def test_a_typed_number_is_found_and_a_drawn_or_cited_one_is_not():
+    typed = "A call takes 2.2 us, 1.4 times eager's time, 38 % more and 0.82 of it."
+    assert figures.typed(typed) == ["2.2", "1.4", "38", "0.82"]
+    assert (
+        figures.typed("<!-- figure: calls, microseconds of x + 1, 2 -->2.2<!-- end --> us.") == []
+    )
+    assert figures.typed("The paper reports 38 % there.\n\n| 3 ms |\n") == []
+
+
+def test_a_figure_shows_its_cell(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text("<!-- figure: calls, microseconds of\nx + 1, 2 -->9<!-- end --> us")
+    cell = figures.figure("calls", "microseconds of x + 1", "2")
+    assert figures.rendered(page).endswith(f"-->{cell}<!-- end --> us")
+    page.write_text("<!-- figure: calls, nothing, 2 -->9<!-- end -->")
+    with pytest.raises(ValueError, match="not enough values"):
+        figures.rendered(page)
 
 
 def test_a_number_that_is_repeated_is_found():
