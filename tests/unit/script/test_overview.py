@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from minitorch2 import jit
+from minitorch2 import config, jit, stages
 from minitorch2.script.ir.graph import Graph
 from minitorch2.script.ir.types import BOOL
 from tests.script_survey import WrongError, refusal
@@ -184,6 +184,52 @@ def test_threads_share_the_compiled_regions_of_a_plan():
     expected = [doubled_until(torch.full((3,), float(k)), 50) for k in range(1, 9)]
     assert all(map(torch.equal, results, expected))
     assert executor.plans == plans
+
+
+@pytest.mark.parametrize("runs", [0, 1, 3])
+def test_so_many_runs_are_watched_as_the_user_says(runs):
+    with config.patch(script_profiled_runs=runs):
+        script, x = jit.script(written), torch.ones(2, 2)
+        made = []
+        for _ in range(5):
+            with stages.collect(texts=False) as log:
+                script(x)
+            made.append(log.counts["script_plans"])
+    assert made == [int(call == runs) for call in range(5)]
+
+
+def test_plans_are_made_of_copies_of_the_graph():
+    script = jit.script(doubled_until)
+    before = str(script.graph)
+    for x in (torch.ones(2), torch.ones(2), torch.ones(3, 4), torch.ones(3, 4)):
+        script(x, 20)
+    assert len(script.executor.plans) == 2
+    assert str(script.graph) == before
+
+
+def pair_of(pair: tuple[Tensor, Tensor]):
+    return (pair[0] * 2).sin(), (pair[1] * 3).cos()
+
+
+def test_dtypes_and_ranks_of_tensors_in_tuples_choose_the_plan():
+    script = jit.script(pair_of)
+    pairs = [(torch.ones(2), torch.ones(2, 3)), (torch.ones(2), torch.ones(2, 3).double())]
+    for pair in (*pairs, (torch.ones(5), torch.ones(7, 3))) * 2:
+        torch.testing.assert_close(script(pair), pair_of(pair))
+    assert len(script.executor.plans) == 2  # sizes choose none
+
+
+def test_a_result_that_no_gradient_reaches_costs_none():
+    script = jit.script(pair_of)
+    for used in (0, 1, 0, 1):
+        pair = torch.rand(3, requires_grad=True), torch.rand(3, requires_grad=True)
+        found, wanted = (
+            torch.autograd.grad(f(pair)[used].sum(), pair, allow_unused=True)
+            for f in (script, pair_of)
+        )
+        torch.testing.assert_close(found[used], wanted[used])
+        assert wanted[1 - used] is None
+        assert found[1 - used] is None or not found[1 - used].any()
 
 
 def differs():

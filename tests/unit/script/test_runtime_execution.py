@@ -411,3 +411,12 @@ def test_a_name_that_many_values_have_is_looked_up_twice_for_each():
     variables._taken = Counted(variables._taken)
     assert len({variables.fresh("x") for _ in range(500)}) == 500
     assert Counted.lookups <= 1000
+
+
+@pytest.mark.parametrize("pair", ["0 if a else 1", "0.0 if a else 1.0", "False if a else True"])
+def test_a_choice_between_zero_and_one_gives_numbers(pair):
+    """Regression: they equal False and True, so the choice was written as `not a`."""
+    function = jit.define(f"def f(a: bool):\n    return {pair}\n").f
+    for a in (False, True, False, True):
+        found, wanted = function(a), eval(pair, {"a": a})
+        assert (type(found), found) == (type(wanted), wanted)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import chain
+from typing import TypeAlias
 
 
 class Element:
@@ -54,20 +56,16 @@ class AliasTracker:
             self._closures.clear()
 
     def leaves(self, element: Element) -> frozenset[Element]:
-        """Return the memory locations that an element may be; kept until something is added."""
-        if element not in self._leaves:
-            self._leaves[element] = frozenset(
-                each for each in _reach(element, contents=False) if not each.targets
-            )
-        return self._leaves[element]
+        """Return the memory locations that an element may be; kept until something is added.
+
+        The search ends at elements whose leaves are kept, so each link is followed about once
+        (TorchScript overview, "Alias Analysis": path compression).
+        """
+        return _leaves(element, self._leaves, contents=False)
 
     def closure(self, element: Element) -> frozenset[Element]:
         """Return the memory locations of an element and of all that it holds."""
-        if element not in self._closures:
-            self._closures[element] = frozenset(
-                each for each in _reach(element, contents=True) if not each.targets
-            )
-        return self._closures[element]
+        return _leaves(element, self._closures, contents=True)
 
     def contents(self, element: Element) -> set[Element]:
         """Return the elements that a container may hold."""
@@ -75,10 +73,25 @@ class AliasTracker:
         return set().union(*found)
 
 
-def _reach(element: Element, *, contents: bool) -> set[Element]:
+Kept: TypeAlias = dict[Element, frozenset[Element]]
+
+
+def _leaves(element: Element, kept: Kept, *, contents: bool) -> frozenset[Element]:
+    """Return the leaves that links of an element lead to, and keep them."""
+    if element not in kept:
+        reached = _reach(element, kept, contents=contents)
+        parts = (kept.get(each, () if each.targets else (each,)) for each in reached)
+        kept[element] = frozenset(chain.from_iterable(parts))
+    return kept[element]
+
+
+def _reach(element: Element, kept: Kept | None = None, *, contents: bool) -> set[Element]:
+    """Return what an element leads to, without links behind elements of ``kept``."""
     seen, todo = {element}, [element]
     while todo:
         each = todo.pop()
+        if kept and each in kept:
+            continue
         new = (each.targets | each.contained if contents else each.targets) - seen
         seen |= new
         todo += new

@@ -421,6 +421,6 @@ def _choice(condition: ast.expr, then: ast.expr, otherwise: ast.expr) -> ast.exp
         return ast.BoolOp(ast.And(), [condition, then])
     if constants[0] is True and constants[1] is not False:
         return ast.BoolOp(ast.Or(), [condition, otherwise])
-    if constants == [False, True]:
+    if constants[0] is False and constants[1] is True:  # 0.0 and 1.0 equal them
         return ast.UnaryOp(ast.Not(), condition)
     return ast.IfExp(condition, then, otherwise)
