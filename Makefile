@@ -9,9 +9,11 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11 python; do \
 	$$p -c '$(SUPPORTED)' 2>/dev/null && echo $$p && break; done)
 RUN = $(VENV)/bin/python -m
 READY = $(VENV)/.ready
+QUICK = -n 2 --dist loadfile -q --first-cases --seconds-a-file 0.1 -m "not slow" \
+	tests/unit tests/golden
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test quick nets lint docs bench clean
+.PHONY: help setup demo test quick coverage nets lint docs bench clean
 
 help:  ## show this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -33,8 +35,13 @@ test: $(READY)  ## all tests, the pages' code blocks included (ARGS="-k fusion")
 	OMP_NUM_THREADS=1 $(RUN) pytest -n 2 --dist loadfile $(ARGS)
 
 quick: $(READY)  ## of each file the first tests, about two minutes in all
-	OMP_NUM_THREADS=1 HYPOTHESIS_PROFILE=quick $(RUN) pytest -n 2 --dist loadfile -q \
-	    --first-cases --seconds-a-file 0.1 -m "not slow" tests/unit tests/golden $(ARGS)
+	OMP_NUM_THREADS=1 HYPOTHESIS_PROFILE=quick $(RUN) pytest $(QUICK) $(ARGS)
+
+coverage: $(READY)  ## the share of lines that the quick tests run; fails below the floor
+	mkdir -p build/coverage && rm -f build/coverage/*
+	OMP_NUM_THREADS=1 HYPOTHESIS_PROFILE=quick $(RUN) coverage run -m pytest $(QUICK) $(ARGS)
+	$(RUN) coverage combine -q
+	$(RUN) coverage report
 
 nets: $(READY)  ## random programs against eager, on two cores (ARGS="--minutes 5 --only caches")
 	$(RUN) tests.nets $(ARGS)
