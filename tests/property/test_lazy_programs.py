@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from minitorch2 import config, lazy
 from minitorch2.testing.programs import programs
-from tests.property.lazy_programs import check
+from tests.property.lazy_programs import HEAD, check, check_text
 from tests.property.test_capture_programs import patient
 from tests.property.test_dynamic_shapes import assert_close, names, outcome, program_of
 
@@ -61,3 +61,29 @@ def test_programs_of_views_and_writes_match_eager(seed):
 @given(st.integers(0, 2**20))
 def test_gradients_of_programs_of_views_and_writes_match_eager(seed):
     check(seed, gradients=True)
+
+
+def body(text):
+    """The text of a program of `lazy_programs`, with these lines."""
+    lines = text.strip("\n").splitlines()
+    return HEAD + "\n".join(f"    {line}" for line in lines) + "\n    return [m, v, w, s, k]\n"
+
+
+def test_a_quickened_function_does_not_tell_another_line():
+    """CPython joins the end of a line and the start of the next in functions that it calls often.
+
+    One program was called in both ways, but more often in a region, and told the line before.
+    """
+    check_text(body("if k:\n    del m\nw1 = w.view(-1, 1).squeeze(1)\nm2 = m.detach()"))
+
+
+def test_text_with_a_long_name_of_history_is_broken_elsewhere():
+    """The name of a view's history, which was left out of the text, decided where lines end."""
+    program = "m2 = m.t().t()\nwith torch.no_grad():\n    m2.add_(1)\nprint(m2)"
+    check_text(body(program), gradients=True)
+
+
+def test_views_of_a_base_with_memory_of_another_form_are_a_known_limit():
+    """PyTorch called the view's operator again, which refused what ``data`` was assigned."""
+    program = "w.uniform_()\nm.data = m.clone().t().contiguous().t()\nm.addcmul_(m, m)\nw.max()"
+    check_text(body(program + "\nv.numpy()"), gradients=True)
