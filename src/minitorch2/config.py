@@ -115,9 +115,8 @@ class Config:
     lazy_most_operators: Annotated[
         int, "a step of a lazy program ends after so many operators", Range(1)
     ] = 50_000
-    lazy_most_places: Annotated[
-        int, "operators of different lazy steps that are remembered", Range(1)
-    ] = 200_000
+    lazy_most_places: Annotated[int, "operators of lazy steps remembered", Range(1)] = 200_000
+    lazy_bf16: Annotated[bool, "regions run in autocast to bfloat16, backward passes too"] = False
     # Scripts
     script_profiled_runs: Annotated[
         int, "so many first runs of a script watch its tensors, before it is optimized", Range(0)

@@ -19,7 +19,8 @@ Two laws, tested as properties: ``run(step) == eager(step)`` for all that a call
 Read first the data: `value`, `event`, `trie`, `step`. An operator is recorded by `plan`, `infer`,
 `record` and `defer`, known ones by `expect`, or runs at once by `draw` and `fallback`. A step runs
 by `interpret`, `holes`, `path_graph`, `program` and `barrier`. Tensors become lazy in `region` and
-`transfer`. `explain` and `print_ir` show what happened.
+`transfer`; `stable` repeats known steps without Python. `explain` and `print_ir` show what
+happened.
 """
 
 from minitorch2.lazy.barrier import mark_step, reset, sync
@@ -27,6 +28,7 @@ from minitorch2.lazy.explain import Compilation, Metrics, metrics, why_compiled
 from minitorch2.lazy.fallback import run_fallback
 from minitorch2.lazy.print_ir import pending_dot, pending_text
 from minitorch2.lazy.region import lazily
+from minitorch2.lazy.stable import Stable, stable
 from minitorch2.lazy.transfer import to_eager, to_lazy
 from minitorch2.lazy.value import LazyTensor
 
@@ -34,6 +36,7 @@ __all__ = [
     "Compilation",
     "LazyTensor",
     "Metrics",
+    "Stable",
     "lazily",
     "mark_step",
     "metrics",
@@ -41,6 +44,7 @@ __all__ = [
     "pending_text",
     "reset",
     "run_fallback",
+    "stable",
     "sync",
     "to_eager",
     "to_lazy",

@@ -100,7 +100,7 @@ def _compute(step: Step) -> None:
     }
     try:
         if live or step.writes:
-            results = _results(step, live)
+            results = results_of(step, live)
             for number, value in live.items():
                 value.data = results[number]
     except BaseException as error:
@@ -119,8 +119,8 @@ def _catch_up(step: Step) -> None:
 Step.catch_up = staticmethod(_catch_up)
 
 
-def _results(step: Step, live: dict[int, Value]) -> dict[int, torch.Tensor]:
-    """Run a step, as a program where that is known or worth to be made."""
+def results_of(step: Step, live: dict[int, Value]) -> dict[int, torch.Tensor]:
+    """Run a step, as a program where that is known or worth to be made; return live values."""
     data = [value.data for value in step.inputs if value.data is not None]
     with ExitStack() as stack:
         stack.enter_context(undeferred())

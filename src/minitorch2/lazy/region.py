@@ -13,6 +13,7 @@ from typing import Any, Final
 import torch
 from torch.overrides import TorchFunctionMode
 
+from minitorch2 import config
 from minitorch2.graph.dispatch_mode import DispatchMode
 from minitorch2.lazy.barrier import mark_step, observe
 from minitorch2.lazy.defer import defer_unexpected, is_number
@@ -54,6 +55,10 @@ def lazily(*, guarded: bool = True, eager_first: bool = True) -> Iterator[None]:
             stack.enter_context(_Deferring())  # type: ignore[no-untyped-call]
 
         stack.callback(mark_step, wait=True, cause="end of the region")
+        if config.current().lazy_bf16:
+            for kind in ("cpu", "cuda") if torch.cuda.is_available() else ("cpu",):
+                if not torch.is_autocast_enabled(kind):  # the program may have chosen another dtype
+                    stack.enter_context(torch.autocast(kind, torch.bfloat16))
         visit = first_visit(begin) if guarded and eager_first else None
         if guarded:
             stack.enter_context(_Guard(visit))

@@ -224,6 +224,7 @@ class Counters:
         interpreted: steps that ran operator by operator.
         ran: steps that ran as compiled programs.
         first_visits: regions that ran in eager mode, at least until the program came by again.
+        repeated: calls of stable functions that ran without Python.
     """
 
     recorded: int = 0
@@ -235,6 +236,7 @@ class Counters:
     interpreted: int = 0
     ran: int = 0
     first_visits: int = 0
+    repeated: int = 0
 
 
 COUNTS = Counters()
