@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from dataclasses import replace
+from functools import partial
 from typing import Any, Final
 
 import torch
@@ -92,10 +93,8 @@ def wrap_subclass(capture: Capture, value: torch.Tensor, source: Source) -> Vari
     layout = capture.sizes.of_tensor(data, place, is_weight=is_weight)
     metadata = TensorMetadata.of(data, frozenset() if layout is None else layout.dynamic)
     guards |= guarded(capture, TensorMatch(place, replace(metadata, cls=kind)))
-
-    def make(node: Node, fake: FakeTensor) -> VariableTracker:
-        return TensorSubclassVariable(node, fake, cls, value, capture, source=source, guards=guards)
-
+    options: Any = {"value": value, "capture": capture, "source": source, "guards": guards}
+    make = partial(TensorSubclassVariable, cls=cls, **options)
     return capture.tensor_input(data, place, make, layout)
 
 
@@ -106,10 +105,8 @@ def wrap_wrapper(capture: Capture, value: torch.Tensor, source: Source) -> Varia
     is_weight = isinstance(value, torch.nn.Parameter) or capture.is_in_module(source)
     fake, found = fake_wrapper(capture, value, source, is_weight)
     guards |= guarded(capture, *found)
-
-    def make(node: Node, fake: FakeTensor) -> VariableTracker:
-        return TensorSubclassVariable(node, fake, cls, value, capture, source=source, guards=guards)
-
+    options: Any = {"value": value, "capture": capture, "source": source, "guards": guards}
+    make = partial(TensorSubclassVariable, cls=cls, **options)
     return capture.tensor_input(value, source, make, fake=fake)
 
 

@@ -18,22 +18,15 @@ def dispatch({header}):
     try:
         if {changed}:
             _minitorch2_follow(_minitorch2_globals())
-        return (yield from _minitorch2_drive(_minitorch2_begin({values})))
+        _minitorch2_steps = _minitorch2_drive(_minitorch2_begin({values}))
+        {forget}
+        return (yield from _minitorch2_steps)
     except _minitorch2_BaseException as _minitorch2_error:
         _minitorch2_hide(_minitorch2_error)
         raise
 """
 
-_COROUTINE = """\
-async def dispatch({header}):
-    try:
-        if {changed}:
-            _minitorch2_follow(_minitorch2_globals())
-        return await _minitorch2_awaited(_minitorch2_begin({values}))
-    except _minitorch2_BaseException as _minitorch2_error:
-        _minitorch2_hide(_minitorch2_error)
-        raise
-"""
+_COROUTINE = "async " + _GENERATOR.replace("drive", "awaited").replace("yield from", "await")
 
 _ASYNC_GENERATOR = """\
 async def dispatch({header}):
@@ -41,6 +34,7 @@ async def dispatch({header}):
         if {changed}:
             _minitorch2_follow(_minitorch2_globals())
         _minitorch2_step = _minitorch2_begin({values})
+        {forget}
         while True:
             _minitorch2_step = await _minitorch2_until_yield(_minitorch2_step)
             if _minitorch2_step is None:

@@ -79,9 +79,9 @@ def generate_function(template: str, code: CodeType, values: Mapping[str, object
 
     Args:
         template: one ``def`` or ``async def`` statement. In it ``{header}`` and ``{call}`` are
-            the signature's, ``{names}`` its names, and ``{values}`` the names for a place before
-            more values. All other names in it begin with `PRIVATE`, builtins included: a parameter
-            may have the name of a builtin.
+            the signature's, ``{names}`` its names, ``{values}`` the names for a place before
+            more values, and ``{forget}`` deletes them. All other names in it begin with
+            `PRIVATE`, builtins included: a parameter may have the name of a builtin.
         code: the code of the other function.
         values: the objects that the text reads, by its names without `PRIVATE`.
     """
@@ -91,6 +91,7 @@ def generate_function(template: str, code: CodeType, values: Mapping[str, object
         call=signature.call,
         names=", ".join(signature.names),
         values="".join(f"{name}, " for name in signature.names),
+        forget="; ".join(f"del {name}" for name in signature.names),
     )
     scope = {signature.private + name: value for name, value in {**_BUILTINS, **values}.items()}
     exec(compile(text, DISPATCH_FILE, "exec"), scope)

@@ -49,9 +49,11 @@ def corrcoef(input: Any) -> Any:
     return scaled.clip(-1, 1)
 
 
-def infer_size(a: Any, b: Any) -> Any:
-    """``torch._C._infer_size``: the shape that two shapes broadcast to"""
-    return torch.broadcast_shapes(a, b)  # type: ignore[no-untyped-call]
+def select(tensor: Any, dim: int, index: Any) -> Any:
+    """``tensor.select(dim, index)``: without a message, Python runs a frame whose check fails"""
+    torch._check(index >= 0, "")  # type: ignore[no-untyped-call]
+    torch._check(index < tensor.shape[dim], "")  # type: ignore[no-untyped-call]
+    return torch.select(tensor, dim, index)
 
 
 def is_symmetric(constraint: Any, value: Any) -> Any:

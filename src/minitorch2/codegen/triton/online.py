@@ -98,9 +98,7 @@ class _Trees(OpsHandler[Tree]):
         """Remember the value."""
         self._stored[name] = index, value
 
-    def store_reduction(self, name: str, index: Expr, value: Tree) -> None:
-        """Remember the value."""
-        self._stored[name] = index, value
+    store_reduction = store
 
     def reduction(
         self, dtype: torch.dtype, src_dtype: torch.dtype, kind: ReductionKind, value: object

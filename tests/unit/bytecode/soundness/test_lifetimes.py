@@ -4,6 +4,7 @@ Each program is text: its statements, where ``probe(refs)`` notes which objects 
 is captured, or it breaks the graph.
 """
 
+import asyncio
 import contextlib
 import functools
 import gc
@@ -261,6 +262,47 @@ def test_each_call_releases_its_arguments_without_garbage_collection(program: An
         assert [is_released(size) for size in (3, 3, 4, 4, 5)] == [True] * 5
     finally:
         gc.enable()
+
+
+async def awaited_with_it(x: Any) -> Any:
+    x = x * 2
+    await asyncio.sleep(0)
+    yield x
+
+
+async def waits_with_it(x: Any) -> Any:
+    x = x * 2
+    await WAITING
+    return x
+
+
+def yields_twice(x: Any) -> Any:
+    x = x * 2
+    yield x
+    yield x + 1
+
+
+class Waiting:
+    """Something that is awaited for ever."""
+
+    def __await__(self) -> Any:
+        yield 1
+
+
+WAITING = Waiting()
+
+
+@pytest.mark.parametrize("function", [yields_twice, waits_with_it, awaited_with_it])
+def test_a_suspended_frame_holds_no_argument_that_it_has_dropped(function: Any) -> None:
+    """The frame that binds the arguments of a generator or coroutine held them to its end."""
+    for call in (function, *[minitorch2.compile(function, backend="eager")] * 2):
+        x = torch.ones(3)
+        released, waiting = weakref.ref(x), call(x)
+        step = waiting.__anext__() if hasattr(waiting, "__anext__") else waiting
+        step.send(None)
+        del x
+        assert released() is None
+        step.close()
 
 
 def test_frames_without_weak_references_are_captured_across_breaks() -> None:

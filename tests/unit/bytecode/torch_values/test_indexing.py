@@ -13,12 +13,17 @@ KEYS = [
 ]  # fmt: skip
 """Parts whose place does not depend on data."""
 
-NUMBER_KEYS = ["k", "k, 0", "k, k", "..., k"]
-"""Tensors of no dimension are read by Python as an index."""
+NUMBER_KEYS = ["k", "k, 0", "k, k", "..., k", "j, k", "k, None", ":, k", "k.item()", "k.item(), 1:"]
+"""Integers that are known at run time only select views."""
 
 READS = [
     *(f"x[{key}] + 1" for key in KEYS),
-    *((f"x[{key}] + 1", "data-dependent") for key in NUMBER_KEYS),
+    *(f"x[{key}] + 1" for key in NUMBER_KEYS),
+    *(f"w[{key}].sum() * 2" for key in NUMBER_KEYS),
+    "t = x * 1\nv = t[k]\nv.add_(1)\nt, v",
+    "x[k]",
+    "z[k]",
+    "x[k - 9]",
     "x[[True, False, True]] + 1",
     "x[0], x[1:], x[:, 1], x[None]",
     "b[0, :, 1], b[..., 0], b[:, 1, 2:], b[1, j], b[:, j, 1], b[0, ..., 0]",
@@ -44,7 +49,9 @@ READS = [
 
 WRITES = [
     *(f"x[{key}] = 7\nx" for key in KEYS),
-    *((f"x[{key}] = 7\nx", "data-dependent") for key in NUMBER_KEYS),
+    *(f"x[{key}] = 7\nx" for key in NUMBER_KEYS),
+    "x[k].add_(1)\nx",
+    "t = x * 1\nt[k, 1:] = w[0, 1:]\nt * w",
     "x[[True, False, True]] = 7\nx",
     "x[0] = y\nx",
     "x[:, 0] = torch.ones(3)\nx + 1",
@@ -78,7 +85,7 @@ WRITES = [
     "x[j] = 0.0\nx.sum()",
     "x.diagonal()[:] = 1\nx",
     "x.__setitem__(0, 1)\nx",
-    ("t = x + 1\nt[k] = 0\nt", "data-dependent"),
+    "t = x + 1\nt[k] = 0\nt",
     "x[0] = z\nx",
     "x[i % 2 == 0] = y.sum()\nx",
     "lst[0][1] = 5\nlst",

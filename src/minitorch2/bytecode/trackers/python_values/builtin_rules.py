@@ -460,16 +460,14 @@ def outside_the_graph(
 # The functions of `operator` ----------------------------------------------------------------------
 
 
-def _binary_rule(symbol: str) -> Callable[..., VariableTracker]:
-    return lambda evaluator, a, b: operations.binary(evaluator, symbol, a, b)
+def _binary_rule(
+    symbol: str, apply: Callable[..., VariableTracker] = operations.binary
+) -> Callable[..., VariableTracker]:
+    return lambda evaluator, a, b: apply(evaluator, symbol, a, b)
 
 
 def _unary_rule(symbol: str) -> Callable[..., VariableTracker]:
     return lambda evaluator, a: operations.unary(evaluator, symbol, a)
-
-
-def _compare_rule(symbol: str) -> Callable[..., VariableTracker]:
-    return lambda evaluator, a, b: operations.compare(evaluator, symbol, a, b)
 
 
 for _symbol, (_, _plain, _inplace) in operations.BINARY.items():
@@ -478,7 +476,7 @@ for _symbol, (_, _plain, _inplace) in operations.BINARY.items():
 for _symbol, (_, _operator) in operations.UNARY.items():
     models(_operator)(_unary_rule(_symbol))
 for _symbol, (_, _, _operator) in operations.COMPARISONS.items():
-    models(_operator)(_compare_rule(_symbol))
+    models(_operator)(_binary_rule(_symbol, operations.compare))
 models(operator.not_)(_unary_rule("not"))
 
 

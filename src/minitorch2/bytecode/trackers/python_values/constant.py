@@ -231,3 +231,8 @@ NONE = ConstantVariable(None)
 
 NOT_IMPLEMENTED = ConstantVariable(NotImplemented)
 """The answer of a binary special method that lets the other operand try."""
+
+
+def is_none(value: VariableTracker) -> bool:
+    """Return whether a value is known to be None."""
+    return value.is_constant() and value.as_constant() is None

@@ -190,25 +190,19 @@ class SetVariable(ComparedVariable):
     def py_isdisjoint(self, evaluator: Evaluator, other: VariableTracker) -> VariableTracker:
         return ConstantVariable(self.members.keys().isdisjoint(members_of(evaluator, other)))
 
-    def _become(self, evaluator: Evaluator, result: VariableTracker) -> None:
-        """Take over the members of another set; its own keep their order."""
+    def _become(self, evaluator: Evaluator, *others: VariableTracker, method: str) -> None:
+        """Take over the members of what a method gives; its own keep their order."""
+        result = self.call_method(evaluator, method, others, {})
         assert isinstance(result, SetVariable)
         kept = {k: v for k, v in (self.members | result.members).items() if k in result.members}
         members = self.changed(evaluator)
         members.clear()
         members.update(kept)
 
-    def py_difference_update(self, evaluator: Evaluator, *others: VariableTracker) -> None:
-        self._become(evaluator, self.py_difference(evaluator, *others))
-
-    def py_intersection_update(self, evaluator: Evaluator, *others: VariableTracker) -> None:
-        self._become(evaluator, self.py_intersection(evaluator, *others))
-
-    def py_symmetric_difference_update(self, evaluator: Evaluator, other: VariableTracker) -> None:
-        self._become(evaluator, self.py_symmetric_difference(evaluator, other))
-
     def model(self, name: str) -> Model | None:
         method = _OPERATORS.get(name)
+        if name.endswith("_update"):
+            return partial(self._become, method=name.removesuffix("_update"))
         return partial(self._operate, method=method) if method else super().model(name)
 
     def _operate(

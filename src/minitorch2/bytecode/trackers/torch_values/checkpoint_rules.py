@@ -19,18 +19,9 @@ from minitorch2.graph.fake_tensor import FakeTensor, storage_key
 from minitorch2.graph.node import Node
 
 
-def _needs_gradient(value: VariableTracker) -> bool:
-    return isinstance(value, TensorVariable) and value.requires_grad
-
-
 def _results(output: VariableTracker) -> list[VariableTracker]:
-    if isinstance(output, TupleVariable | ListVariable):
-        return list(output.realized())
-    return [output]
-
-
-def _node(value: VariableTracker) -> Node | None:
-    return value.node if isinstance(value, TensorVariable) else None
+    is_several = isinstance(output, TupleVariable | ListVariable)
+    return list(output.realized()) if is_several else [output]
 
 
 def _writes_outside(body: Subgraph) -> bool:
@@ -57,7 +48,7 @@ def checkpoint(
     reentrant = use_reentrant.as_constant() if use_reentrant.is_constant() else None
     if reentrant is None:
         unsupported("checkpoint", "a checkpoint that does not say use_reentrant")
-    if reentrant and (kwargs or not any(map(_needs_gradient, args))):
+    if reentrant and (kwargs or not any(getattr(arg, "requires_grad", False) for arg in args)):
         unsupported("checkpoint", "a reentrant checkpoint whose arguments do not require grad")
     if kwargs.keys() & {"context_fn", "determinism_check", "debug", "early_stop"}:
         unsupported("checkpoint", "a checkpoint with more options than use_reentrant")
@@ -69,7 +60,7 @@ def checkpoint(
     if not keeps_state and any(map(is_random, body.graph.nodes)):
         unsupported("checkpoint", "a checkpoint that draws other random numbers the second time")
     outputs = _results(body.result)
-    nodes = [node for output in outputs if (node := _node(output)) is not None]
+    nodes = [output.node for output in outputs if isinstance(output, TensorVariable)]
     module, inputs = body.close(nodes)
     options = {"use_reentrant": reentrant, "preserve_rng_state": keeps_state}
     given = [TensorVariable(node, node.meta["val"]) for node in inputs]

@@ -121,20 +121,15 @@ def set_grad_enabled(evaluator: Evaluator, mode: VariableTracker) -> VariableTra
     return NONE
 
 
-@constructs(torch.no_grad)
-def make_no_grad(evaluator: Evaluator, function: VariableTracker | None = None) -> VariableTracker:
-    """``torch.no_grad()``, or ``torch.no_grad(function)``."""
-    made = GradModeVariable(torch.no_grad, False)
-    return made if function is None else DecoratedVariable(made, function)
+def _makes_grad_mode(cls: type, enabled: bool) -> None:
+    @constructs(cls)
+    def make(evaluator: Evaluator, function: VariableTracker | None = None) -> VariableTracker:
+        made = GradModeVariable(cls, enabled)
+        return made if function is None else DecoratedVariable(made, function)
 
 
-@constructs(torch.enable_grad)
-def make_enable_grad(
-    evaluator: Evaluator, function: VariableTracker | None = None
-) -> VariableTracker:
-    """``torch.enable_grad()``, or ``torch.enable_grad(function)``."""
-    made = GradModeVariable(torch.enable_grad, True)
-    return made if function is None else DecoratedVariable(made, function)
+_makes_grad_mode(torch.no_grad, False)
+_makes_grad_mode(torch.enable_grad, True)
 
 
 @constructs(torch.set_grad_enabled)

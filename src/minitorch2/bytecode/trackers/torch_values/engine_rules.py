@@ -22,7 +22,7 @@ from minitorch2.bytecode.guards.accumulators import NoAccumulatorHooks
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
 from minitorch2.bytecode.trackers.interfaces import Evaluator
 from minitorch2.bytecode.trackers.operations import iterate
-from minitorch2.bytecode.trackers.python_values.constant import NONE, ConstantVariable
+from minitorch2.bytecode.trackers.python_values.constant import NONE, ConstantVariable, is_none
 from minitorch2.bytecode.trackers.python_values.sequence import ListVariable, TupleVariable
 from minitorch2.bytecode.trackers.torch_values.context import set_grad_mode
 from minitorch2.bytecode.trackers.torch_values.hooks import (
@@ -52,7 +52,7 @@ def backward(
     inputs: VariableTracker = NONE,
 ) -> VariableTracker:
     """``torch.autograd.backward(tensors, ...)``"""
-    if not _is_none(grad_variables):
+    if not is_none(grad_variables):
         unsupported("autograd-engine", "grad_variables, which is deprecated")
     outputs = _tensors(evaluator, tensors)
     leaves = _tensors(evaluator, inputs) or _reached(evaluator, outputs)
@@ -207,8 +207,8 @@ def _run_engine(
     leave_writes_to_python(capture)
     for handle in capture.hooked:
         handle.check_same()
-    given = {name: value for name, value in options.items() if not _is_none(value)}
-    weights = [] if _is_none(grad_outputs) else [_several(evaluator, grad_outputs)]
+    given = {name: value for name, value in options.items() if not is_none(value)}
+    weights = [] if is_none(grad_outputs) else [_several(evaluator, grad_outputs)]
     heads, leaves = ([each.in_history for each in group] for group in (outputs, inputs))
     args = [ListVariable(heads), ListVariable(leaves), *map(ListVariable, weights)]
     reals = [leaf.real(evaluator) for leaf in inputs]
@@ -304,7 +304,7 @@ def _hooked(
             changed = hook.call(evaluator, [found], {})
         finally:
             set_grad_mode(evaluator, enabled)
-        if not _is_none(changed):
+        if not is_none(changed):
             (found,) = _tensors(evaluator, changed)
     return found
 
@@ -326,7 +326,7 @@ def _check_hooks(evaluator: Evaluator, leaf: TensorVariable) -> None:
 def _hooks(evaluator: Evaluator, leaf: TensorVariable, name: str) -> list[VariableTracker]:
     """Return the hooks of a leaf, those from outside guarded to stay the same."""
     hooks = hooks_of_leaf(leaf, evaluator, name)
-    if _is_none(hooks):
+    if is_none(hooks):
         return []
     return iterate(evaluator, hooks.call_method(evaluator, "values", [], {}))
 
@@ -355,7 +355,7 @@ def _accumulate(
     stored: VariableTracker = gradient
     if isinstance(present, TensorVariable):
         stored = present.call_method(evaluator, "add", [gradient], {})
-    elif not _is_none(present):
+    elif not is_none(present):
         unsupported("autograd-engine", f"the gradient of {leaf.node} is no plain tensor")
     elif keeps or any(gradient.fake is other for other in held) or not _fits(gradient, leaf):
         stored = _laid_out(evaluator, gradient, leaf)
@@ -387,17 +387,13 @@ def _laid_out(
 # Arguments ----------------------------------------------------------------------------------------
 
 
-def _is_none(value: VariableTracker) -> bool:
-    return value.is_constant() and value.as_constant() is None
-
-
 def _constants(numbers: Sequence[int]) -> TupleVariable:
     return TupleVariable([ConstantVariable(number) for number in numbers])
 
 
 def _several(evaluator: Evaluator, value: VariableTracker) -> list[VariableTracker]:
     """Return the elements of an argument that is a tensor, several, or None."""
-    if _is_none(value):
+    if is_none(value):
         return []
     return [value] if isinstance(value, TensorVariable) else iterate(evaluator, value)
 

@@ -195,8 +195,10 @@ def check_leaves(capture: Capture, residual: Residual) -> None:
         if not isinstance(fake, torch.Tensor) or fake.grad_fn is None:
             continue
         passed = {getattr(each, "variable", each) for each in history(fake)}
+        variables = set(map(id, passed))
         others = (each for each in inner.items() if each[0] != id(fake))
-        if any(_is_passed(*each, passed) for each in others) and not is_spent(fake):
+        meets = any(f in passed if f is not None else key in variables for key, f in others)
+        if meets and not is_spent(fake):
             raise HistoryEscapesError
 
 
@@ -206,7 +208,3 @@ def _needs_replaced(fake: object, replaced: Sequence[torch.Tensor]) -> bool:
     identities = set(map(id, replaced))
     needed = (id(each) for function in history(fake) for each in kept_by(function))
     return not identities.isdisjoint(needed) and not is_spent(fake)
-
-
-def _is_passed(tensor: int, function: object, passed: set[object]) -> bool:
-    return function in passed if function is not None else tensor in map(id, passed)

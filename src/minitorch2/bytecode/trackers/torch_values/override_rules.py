@@ -18,6 +18,7 @@ from minitorch2.bytecode.trackers.python_values.constant import (
     CONSTANT_CONTEXTS,
     NONE,
     ConstantVariable,
+    is_none,
 )
 from minitorch2.bytecode.trackers.python_values.mapping import DictVariable
 from minitorch2.bytecode.trackers.torch_values.intercept import OverridableCall
@@ -142,7 +143,7 @@ def without_override(
     kwargs: VariableTracker = NONE,
 ) -> VariableTracker:
     """Call the override that classes without one inherit from `torch.nn.Parameter`."""
-    positional = [] if _is_none(args) else args.items(evaluator)
+    positional = [] if is_none(args) else args.items(evaluator)
     with evaluator.capture.overrides.disabled(modes_too=False):
         return function.call(evaluator, positional, keywords_of(kwargs))
 
@@ -192,17 +193,13 @@ class DeviceModeVariable(VariableTracker):
         function, _, positional, *named = args
         keywords = keywords_of(named[0]) if named else {}
         given = keywords.get("device", NONE)
-        if getattr(function, "value", None) in modes.device_constructors() and _is_none(given):
+        if getattr(function, "value", None) in modes.device_constructors() and is_none(given):
             keywords["device"] = ConstantVariable(self.device)
         return function.call(evaluator, positional.items(evaluator), keywords)
 
     def rebuild(self, residual: Residual) -> str:
         device = residual.name_for(ConstantVariable(self.device))
         return residual.bind(f"{residual.reference(modes.DeviceContext)}({device})", "mode")
-
-
-def _is_none(value: VariableTracker) -> bool:
-    return isinstance(value, ConstantVariable) and value.value is None
 
 
 def _enter_device(evaluator: Evaluator, device: ConstantVariable) -> VariableTracker:

@@ -17,6 +17,7 @@ import torch
 from minitorch2.bytecode.guards import id_match
 from minitorch2.bytecode.guards.sources import AttributeSource, ItemSource
 from minitorch2.bytecode.guards.tensor_class import replaced_names
+from minitorch2.bytecode.polyfills import torch_functions
 from minitorch2.bytecode.trackers.base import Arguments, Keywords, VariableTracker, unsupported
 from minitorch2.bytecode.trackers.descriptors import (
     MISSING,
@@ -33,6 +34,7 @@ from minitorch2.bytecode.trackers.python_values.constant import (
     NONE,
     NOT_IMPLEMENTED,
     ConstantVariable,
+    is_none,
     literal,
 )
 from minitorch2.bytecode.trackers.python_values.functions import UserFunctionVariable
@@ -73,6 +75,8 @@ from minitorch2.native.torch_internals.gradients import call_hooks_of
 LONGEST_LIST: Final = 16
 """Elements that ``tolist`` reads one by one in the graph; Python reads longer ones at once."""
 
+MASKS: Final = (torch.bool, torch.uint8)
+
 
 def _subscript(evaluator: Evaluator, key: VariableTracker) -> VariableTracker:
     """Return a subscript in which arrays, and lists of numbers from data, are tensors."""
@@ -88,6 +92,34 @@ def _subscript(evaluator: Evaluator, key: VariableTracker) -> VariableTracker:
 def _has_unknown(key: VariableTracker) -> bool:
     parts = key.realized() if isinstance(key, ListVariable) else []
     return any(isinstance(p, SymbolicNumberVariable) and unbacked_in(p.number) for p in parts)
+
+
+def _is_from_data(key: VariableTracker) -> bool:
+    """Return whether a part of a subscript is an integer that is known at run time only."""
+    if isinstance(key, SymbolicNumberVariable):
+        return key.python_type() is int and bool(unbacked_in(key.number))
+    dtype = key.fake.dtype if isinstance(key, TensorVariable) and not key.fake.ndim else torch.bool
+    return not (dtype.is_floating_point or dtype.is_complex or dtype in MASKS)
+
+
+def _select(
+    evaluator: Evaluator, tensor: TensorVariable, key: VariableTracker
+) -> tuple[VariableTracker, TupleVariable] | None:
+    """Return the part of a tensor at the first integer from data, and the rest of the subscript."""
+    keys = list(key.realized()) if type(key) is TupleVariable else [key]
+    place = next((i for i, part in enumerate(keys) if _is_from_data(part)), None)
+    if place is None or not tensor.fake.ndim:
+        return None
+    dots = any(part.is_constant() and part.as_constant() is ... for part in keys[:place])
+    sized = [p for p in (keys[place:] if dots else keys[:place]) if not is_none(p)]
+    masks = [isinstance(p, TensorVariable) and p.fake.dtype in MASKS for p in sized]
+    if any(masks) or any(isinstance(p, ListVariable) for p in sized):
+        return None  # a mask may take several dimensions
+    index, dim = keys.pop(place), ConstantVariable(-len(sized) if dots else len(sized))
+    if isinstance(index, TensorVariable):
+        index = index.call_method(evaluator, "item", [], {})
+    body = evaluator.capture.wrap(torch_functions.select, None)
+    return body.call(evaluator, [tensor, dim, index], {}), TupleVariable(keys)
 
 
 class TensorVariable(VariableTracker):
@@ -426,12 +458,17 @@ class TensorVariable(VariableTracker):
         if self.fake.dim() and isinstance(key, SymbolicNumberVariable) and key.is_varying_int():
             # The same operator, but PyTorch's subscripts would fix the number.
             return call(evaluator, "call_function", torch.select, [self, ConstantVariable(0), key])
+        if (found := _select(evaluator, self, key)) is not None:
+            part, rest = found
+            return part.call_method(evaluator, "__getitem__", [rest], {}) if rest.elements else part
         key = _subscript(evaluator, key)
         return call(evaluator, "call_function", operator.getitem, [self, key])
 
     def _setitem(
         self, evaluator: Evaluator, key: VariableTracker, value: VariableTracker
     ) -> VariableTracker:
+        if (found := _select(evaluator, self, key)) is not None:
+            return found[0].call_method(evaluator, "__setitem__", [found[1], value], {})
         key = _subscript(evaluator, key)
         call = evaluator.capture.call_in_graph
         return call(evaluator, "call_function", operator.setitem, [self, key, value])
