@@ -20,8 +20,7 @@ from minitorch2.graph.node import Node
 
 
 def _results(output: VariableTracker) -> list[VariableTracker]:
-    is_several = isinstance(output, TupleVariable | ListVariable)
-    return list(output.realized()) if is_several else [output]
+    return [*output.realized()] if isinstance(output, TupleVariable | ListVariable) else [output]
 
 
 def _writes_outside(body: Subgraph) -> bool:
