@@ -220,8 +220,9 @@ def test_coverage(tmp_path):
     file, data, report = (tmp_path / name for name in ("program.py", "data", "report.json"))
     file.write_text(COVERED)
     command = ["-m", "coverage", "run", f"--include={file}", f"--data-file={data}", str(file)]
-    subprocess.run([sys.executable, *command], env=os.environ | {"COVERAGE_CORE": CORE}, check=True)
-    measured = coverage.Coverage(str(data))
+    environment = os.environ | {"COVERAGE_CORE": CORE, "COVERAGE_RCFILE": os.devnull}
+    subprocess.run([sys.executable, *command], env=environment, check=True)
+    measured = coverage.Coverage(str(data), config_file=False)
     measured.load()
     measured.json_report(outfile=str(report))
     (found,) = json.loads(report.read_text())["files"].values()
