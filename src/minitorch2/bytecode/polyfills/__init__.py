@@ -97,7 +97,6 @@ POLYFILLS: Final[dict[Any, Callable[..., Any]]] = {
     functions.hook_tensors: torch_functions.hook_tensors,
     torch.use_deterministic_algorithms: torch_functions.use_deterministic_algorithms,
     torch.set_anomaly_enabled: torch_functions.set_anomaly_enabled,
-    functions.infer_size: torch.broadcast_shapes,
     type(constraints.symmetric).check: torch_functions.is_symmetric,
     type(constraints.positive_definite).check: torch_functions.is_positive_definite,
     functions.group_by_device_and_dtype: optimizers.group_tensors,

@@ -13,7 +13,10 @@ KEYS = [
 ]  # fmt: skip
 """Parts whose place does not depend on data."""
 
-NUMBER_KEYS = ["k", "k, 0", "k, k", "..., k", "j, k", "k, None", ":, k", "k.item()", "k.item(), 1:"]
+NUMBER_KEYS = [
+    "k", "k, 0", "k, k", "..., k", "j, k", "k, None", ":, k", "k.item()", "k.item(), 1:",
+    "None, :, k",
+]  # fmt: skip
 """Integers that are known at run time only select views."""
 
 READS = [
@@ -96,6 +99,8 @@ WRITES = [
 BREAKS = [
     ("t = x + 1\nt[k:], t * 2", "data-dependent"),
     ("t = x + 1\nt[:k], t * 2", "data-dependent"),
+    ("x[True, :, k]", "data-dependent"),  # adds a dimension, where a number takes one
+    ("x[False, :, k] = 7\nx", "data-dependent"),
 ]
 
 

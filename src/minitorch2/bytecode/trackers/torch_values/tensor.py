@@ -74,8 +74,7 @@ from minitorch2.native.torch_internals.gradients import call_hooks_of
 
 LONGEST_LIST: Final = 16
 """Elements that ``tolist`` reads one by one in the graph; Python reads longer ones at once."""
-
-MASKS: Final = (torch.bool, torch.uint8)
+INTEGERS: Final = (torch.int8, torch.int16, torch.int32, torch.int64)  # bytes are a mask
 
 
 def _subscript(evaluator: Evaluator, key: VariableTracker) -> VariableTracker:
@@ -98,8 +97,13 @@ def _is_from_data(key: VariableTracker) -> bool:
     """Return whether a part of a subscript is an integer that is known at run time only."""
     if isinstance(key, SymbolicNumberVariable):
         return key.python_type() is int and bool(unbacked_in(key.number))
-    dtype = key.fake.dtype if isinstance(key, TensorVariable) and not key.fake.ndim else torch.bool
-    return not (dtype.is_floating_point or dtype.is_complex or dtype in MASKS)
+    return isinstance(key, TensorVariable) and not key.fake.ndim and key.fake.dtype in INTEGERS
+
+
+def _takes_one_dimension(part: VariableTracker) -> bool:
+    """Return whether a part of a subscript stands for one dimension; masks stand for several."""
+    kind = part.fake.dtype if isinstance(part, TensorVariable) else part.python_type()
+    return kind in (int, slice, *INTEGERS)
 
 
 def _select(
@@ -112,9 +116,8 @@ def _select(
         return None
     dots = any(part.is_constant() and part.as_constant() is ... for part in keys[:place])
     sized = [p for p in (keys[place:] if dots else keys[:place]) if not is_none(p)]
-    masks = [isinstance(p, TensorVariable) and p.fake.dtype in MASKS for p in sized]
-    if any(masks) or any(isinstance(p, ListVariable) for p in sized):
-        return None  # a mask may take several dimensions
+    if not all(map(_takes_one_dimension, sized)):
+        return None
     index, dim = keys.pop(place), ConstantVariable(-len(sized) if dots else len(sized))
     if isinstance(index, TensorVariable):
         index = index.call_method(evaluator, "item", [], {})

@@ -39,7 +39,7 @@ from minitorch2.foundation.module_names import is_in_package
 from minitorch2.graph.runtime_checks import SuppositionError
 from minitorch2.graph.symbols.conditions import opposite
 from minitorch2.native.torch_internals import global_state
-from minitorch2.native.torch_internals.functions import NN_FUNCTIONS, TENSOR_FUNCTIONS
+from minitorch2.native.torch_internals.functions import NN_FUNCTIONS, TENSOR_FUNCTIONS, infer_size
 from minitorch2.native.torch_internals.gradients import is_multithreading_enabled
 from minitorch2.native.torch_internals.modes import count_dispatch_modes, current_dispatch_modes
 from minitorch2.native.torch_internals.nested import NestedTensor
@@ -108,6 +108,7 @@ QUERIES: Final = {
     torch.promote_types,
     torch.can_cast,
     torch.broadcast_shapes,
+    infer_size,
     torch.amp.is_autocast_available,
     global_state.name_of_private_device,
     is_multithreading_enabled,
