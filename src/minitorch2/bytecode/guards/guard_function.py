@@ -274,7 +274,8 @@ def _factory(
     def compiled(source: str) -> CodeType:
         free = [*named, *references, *function.__code__.co_freevars]
         indented = source.replace("\n", "\n    ")
-        text = f"def make({', '.join(free)}):\n    {indented}\n    return guard"
+        own = "" if "guard" in free else "\n    global guard"  # which a user's global may be called
+        text = f"def make({', '.join(free)}):{own}\n    {indented}"
         module = compile(text, new_file("guards", function.__qualname__), "exec")
         code = _inner_code(_inner_code(module))
         keep_source(code, text)

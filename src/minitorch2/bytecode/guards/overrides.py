@@ -68,10 +68,7 @@ class ActiveOverrides:
     @staticmethod
     def now() -> ActiveOverrides:
         """Return the present state; in a compilation, the state outside of it."""
-        known = _HIDDEN.get()
-        if known is not None:
-            return known
-        return ActiveOverrides(
+        return _HIDDEN.get() or ActiveOverrides(
             are_overrides_enabled(), not are_function_modes_disabled(), active_modes()
         )
 
