@@ -62,5 +62,5 @@ bench: $(READY)  ## all benchmarks, beside torch.compile
 	for suite in kernels models overhead compile_time; do $(RUN) benchmarks $$suite --peer || exit 1; done
 
 clean:  ## remove what the other targets made
-	rm -rf $(VENV) docs/_build build dist demo-output
+	rm -rf $(VENV) docs/_build docs/reference build dist demo-output
 	git clean -fqx benchmarks/results  # stored results stay

@@ -9,7 +9,7 @@ project = "minitorch2"
 author = "the minitorch2 authors"
 copyright = f"2026, {author}"
 
-extensions = ["myst_parser", "generated_tables", "source_pages"]
+extensions = ["myst_parser", "generated_tables", "reference_pages", "source_pages"]
 exclude_patterns = ["_build"]
 html_theme = "furo"
 html_title = "minitorch2"

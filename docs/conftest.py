@@ -28,7 +28,7 @@ if not os.path.exists("/dev/nvidiactl"):
 from minitorch2.graph.extensions import EXTENSIONS
 from minitorch2.loopir.lowering import LOWERINGS
 
-collect_ignore = ["conf.py", "generated_tables.py"]  # Sphinx's, not tests
+collect_ignore = ["conf.py", "generated_tables.py", "reference_pages.py"]  # Sphinx's, not tests
 UPDATES = pytest.StashKey[dict[Path, list[tuple[int, int, str]]]]()
 SHOWN_PYTHON = (3, 11)  # whose output the pages show
 DOCS = Path(__file__).parent
@@ -117,5 +117,9 @@ pytest_collect_file = Sybil(
     ],
     patterns=["*.md"],
     setup=begin_page,
-    excludes=["_build/**", *([] if importlib.util.find_spec("halide") else ["layers/halide.md"])],
+    excludes=[
+        "_build/**",
+        "reference/**",
+        *([] if importlib.util.find_spec("halide") else ["layers/halide.md"]),
+    ],
 ).pytest()

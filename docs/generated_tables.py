@@ -1,12 +1,10 @@
-"""Directives whose text comes from the code: the options, and the public interface.
+"""Directives whose text comes from the code: options, guards, primitives, exercises.
 
 `{options}` is the table of `minitorch2.config`, `{guards}` that of the kinds of guards,
 `{artifacts}` that of what `MINITORCH2_LOGS` shows by name, `{exercises} page` are a chapter's,
 `{primitives}` that of the elementwise operators of loops;
-`{members} module name ...` makes each name an object of Sphinx's Python domain, with signature,
-docstring and the facts of `objects.toml`, so that the index and the search find it;
 `{grammar} module` shows the indented blocks of a module's docstring, where each IR of this project
-has its grammar. Docstrings are Markdown already, but for their `Args:` sections.
+has its grammar.
 `{explored} f(torch.ones(3))` shows its content, the text of `f`, and links to the explorer's page
 of this call, which the build makes.
 """
@@ -15,11 +13,8 @@ import importlib
 import inspect
 import logging
 import re
-import tomllib
 from collections.abc import Iterator, Sequence
-from functools import cache
-from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from docutils import nodes
@@ -35,9 +30,6 @@ from minitorch2.course import exercises as exercises  # fills the table of exerc
 from minitorch2.course.exercise import EXERCISES
 from minitorch2.foundation.source_lines import keep_lines
 from minitorch2.loopir.ops import ELEMENTWISE
-
-SECTION = re.compile(r"^(Args|Attributes|Returns|Raises|Yields):$")
-ENTRY = re.compile(r"^    (\w+(?:, \w+)*): (.*)$")
 
 
 class MarkdownDirective(SphinxDirective):
@@ -133,59 +125,6 @@ class PrimitivesTable(MarkdownDirective):
             yield f"| `{name}({', '.join(row.operands)})` | {row.takes} | {row.meaning} |"
 
 
-class Members(MarkdownDirective):
-    """Names of a module as objects, each with an anchor that is its full name."""
-
-    required_arguments = 1
-    optional_arguments = 99
-    option_spec: ClassVar[dict[str, Any]] = {}
-
-    def markdown(self) -> Iterator[str]:
-        module = importlib.import_module(self.arguments[0])
-        for name in self.arguments[1:]:
-            yield from described(self.arguments[0], name, getattr(module, name))
-
-
-def described(module: str, name: str, member: object) -> Iterator[str]:
-    """The directive of one object: what it is, its docstring, and its facts."""
-    fence = "`" * 8  # docstrings may have fences
-    if inspect.ismodule(member):
-        yield f"{fence}{{py:module}} {module}.{name}"
-    else:
-        yield f"{fence}{{py:{kind_of(member)}}} {signature(name, member)}"
-        yield f":module: {module}"
-    yield ""
-    whole = inspect.ismodule(member) or kind_of(member) == "data"
-    text = "" if kind_of(member) == "data" else inspect.getdoc(member) or ""
-    yield from docstring_lines(text.partition("\n\n")[0] if whole else text)
-    yield from ("", *facts_lines(f"{module}.{name}", text), fence, "")
-
-
-def kind_of(member: object) -> str:
-    """The kind of an object in Sphinx's Python domain."""
-    if inspect.isclass(member):
-        return "exception" if issubclass(member, BaseException) else "class"
-    return "function" if inspect.isroutine(member) else "data"
-
-
-@cache
-def facts() -> dict[str, dict[str, str]]:
-    """The errors, threads and cost of each public object, by its full name."""
-    text = Path(__file__).with_name("objects.toml").read_text(encoding="utf-8")
-    groups = tomllib.loads(text)["facts"]
-    return {name: group for group in groups for name in group["names"]}
-
-
-def facts_lines(full_name: str, docstring: str) -> Iterator[str]:
-    """The facts of an object as a list; errors only if its docstring does not tell them."""
-    known = facts().get(full_name, {})
-    for title in ("Errors", "Threads", "Cost"):
-        if (fact := known.get(title.lower())) and not (
-            title == "Errors" and "Raises:" in docstring
-        ):
-            yield f"- *{title}*: {fact}"
-
-
 class Grammar(MarkdownDirective):
     """The grammar that opens a module: the indented blocks of its docstring."""
 
@@ -197,30 +136,6 @@ class Grammar(MarkdownDirective):
         if not any(lines):
             raise self.error(f"the docstring of {self.arguments[0]} has no indented block")
         yield from ("```text", "\n".join(lines).strip("\n"), "```")
-
-
-def signature(name: str, member: object) -> str:
-    """`Name(...)` or `name(...) -> ...`; only the name of what is called by nobody."""
-    if kind_of(member) == "data":
-        return name
-    # Annotations that are strings print with quotes, which nobody wrote.
-    return name + re.sub(r"(: |-> )'([^']*)'", r"\1\2", str(inspect.signature(member)))
-
-
-def docstring_lines(text: str) -> Iterator[str]:
-    """Google sections become bold headings with lists; everything else is Markdown as it is."""
-    section = False
-    for line in text.splitlines():
-        if SECTION.match(line):
-            section = True
-            yield from ("", f"**{line.rstrip(':')}**", "")
-        elif section and (entry := ENTRY.match(line)):
-            yield f"- `{entry[1]}`: {entry[2]}"
-        elif section and line.startswith("    "):
-            yield "  " + line.strip()
-        else:
-            section = section and not line.strip()
-            yield line
 
 
 class Explored(SphinxDirective):
@@ -256,7 +171,6 @@ def setup(app: Sphinx) -> dict[str, bool]:
     app.add_directive("exercises", Exercises)
     app.add_directive("artifacts", ArtifactsTable)
     app.add_directive("primitives", PrimitivesTable)
-    app.add_directive("members", Members)
     app.add_directive("grammar", Grammar)
     app.add_directive("explored", Explored)
     return {"parallel_read_safe": True}

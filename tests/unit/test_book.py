@@ -27,7 +27,9 @@ def test_every_page_has_a_place_in_the_reading_order():
     index = (DOCS / "index.md").read_text()
     listed = set(re.findall(r"^[\w/]+$", index, re.M)) | {"index"}
     pages = {page.relative_to(DOCS).with_suffix("").as_posix() for page in DOCS.rglob("*.md")}
-    missing = sorted(page for page in pages - listed if not page.startswith("_build"))
+    missing = sorted(
+        page for page in pages - listed if not page.startswith(("_build", "reference/"))
+    )
     assert not missing, f"{missing} can be reached from nowhere: {HOW_TO_ADD}"
 
 

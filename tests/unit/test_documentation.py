@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+import minitorch2
+
 DOCS = Path(__file__).parents[2] / "docs"
 PACKAGES = ("lazy", "jit", "guard_filters", "distributed", "testing")
 PAGE = """# A page
@@ -97,7 +99,7 @@ def test_guards_table_has_every_kind_with_what_helps():
 
 def test_docstring_sections_become_lists():
     pytest.importorskip("sphinx")
-    from docs.generated_tables import docstring_lines
+    docstring_lines = reference_pages().docstring_lines
 
     text = "Sum.\n\nArgs:\n    x: a number,\n        not too large\n\nMore."
     assert list(docstring_lines(text)) == [
@@ -107,7 +109,7 @@ def test_docstring_sections_become_lists():
 
 def test_annotations_in_quotes_are_shown_without_them():
     pytest.importorskip("sphinx")
-    from docs.generated_tables import signature
+    signature = reference_pages().signature
 
     def function(first: int, *, second: "list[int] | None" = None, third: "str" = "") -> "int":
         return 0
@@ -119,15 +121,20 @@ def test_annotations_in_quotes_are_shown_without_them():
 PUBLIC = ("minitorch2", *(f"minitorch2.{name}" for name in PACKAGES))
 
 
+def reference_pages():
+    """The extension of the site that writes a page for each object."""
+    pytest.importorskip("sphinx")
+    pytest.importorskip("myst_parser")
+    sys.path.insert(0, str(DOCS))  # as docs/conf.py does: extensions are named without a package
+    try:
+        return importlib.import_module("reference_pages")
+    finally:
+        sys.path.remove(str(DOCS))
+
+
 def shown_objects() -> dict[str, object]:
     """What the API reference shows, by full names."""
-    page = (DOCS / "api.md").read_text()
-    listed = re.findall(r"^```\{members\} (\S+) (.*)$", page, re.M)
-    return {
-        f"{module}.{name}": getattr(importlib.import_module(module), name)
-        for module, names in listed
-        for name in names.split()
-    }
+    return reference_pages().listed((DOCS / "api.md").read_text())
 
 
 @pytest.mark.parametrize("module", PUBLIC)
@@ -143,41 +150,65 @@ def test_every_public_name_is_an_object_of_the_reference(module):
     assert not missing, f"name {missing} in a `members` block of docs/api.md"
 
 
-def test_every_object_says_what_it_raises_and_costs_and_how_threads_use_it():
-    pytest.importorskip("sphinx")
-    from docs.generated_tables import facts, facts_lines
-
+def test_every_object_has_a_page_with_errors_thread_safety_and_cost():
+    pages = reference_pages()
     shown = {name: each for name, each in shown_objects().items() if not inspect.ismodule(each)}
-    assert set(facts()) == set(shown), "docs/objects.toml has a fact for each object, and no other"
+    assert set(pages.facts()) == set(shown), "docs/objects.toml has facts of all objects, and only"
     for name, each in shown.items():
-        doc = inspect.getdoc(each) or ""
-        told = " ".join(facts_lines(name, doc)) + "*Errors*" * ("Raises:" in doc)
-        assert all(f"*{title}*" in told for title in ("Errors", "Threads", "Cost")), name
+        page = "\n".join(pages.page_of(name, each))
+        for title in pages.FACTS.values():
+            section = page.partition(f"## {title}\n\n")[2].partition("\n## ")[0]
+            assert section.strip(), f"the page of {name} says nothing of {title}"
 
 
-def test_an_object_is_found_by_the_index(tmp_path):
-    """A site of one page has the function in its index and in its inventory, with an anchor."""
-    pytest.importorskip("sphinx")
-    pytest.importorskip("myst_parser")
-    (tmp_path / "index.md").write_text("# One\n\n```{members} minitorch2 reset export\n```\n")
-    settings = ["-D", "extensions=myst_parser,docs.generated_tables"]
-    command = [
-        sys.executable,
-        "-m",
-        "sphinx",
-        "-q",
-        "-W",
-        "-C",
-        *settings,
-        tmp_path,
-        tmp_path / "out",
-    ]
+def test_the_errors_of_a_docstring_are_those_of_its_page():
+    page = "\n".join(reference_pages().page_of("minitorch2.config.patch", minitorch2.config.patch))
+    assert page.count("ConfigError") == page.partition("## Errors")[2].count("ConfigError") > 0
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory) -> Path:
+    """The pages of all objects, built as a site."""
+    folder = tmp_path_factory.mktemp("site")
+    blocks = re.findall(
+        r"^```\{(?:members|toctree)\}.*?^```$", (DOCS / "api.md").read_text(), re.M | re.S
+    )
+    (folder / "api.md").write_text("\n\n".join(["# The public interface", *blocks]))
+    (folder / "objects.toml").write_text((DOCS / "objects.toml").read_text())
+    reference_pages()
+    paths = f"import sys; sys.path.insert(0, {str(DOCS)!r})"
+    settings = ["extensions = ['myst_parser', 'reference_pages']", "root_doc = 'api'"]
+    quiet = "suppress_warnings = ['myst.xref_missing', 'ref.python']"  # links to files of the house
+    (folder / "conf.py").write_text("\n".join([paths, *settings, quiet]))
+    command = [sys.executable, "-m", "sphinx", "-q", "-W", folder, folder / "out"]
     subprocess.run([*map(str, command)], cwd=DOCS.parent, check=True)
-    index = (tmp_path / "out" / "genindex.html").read_text()
-    page = (tmp_path / "out" / "index.html").read_text()
-    for name in ("reset", "export"):
-        assert f'href="index.html#minitorch2.{name}"' in index
-        assert f'id="minitorch2.{name}"' in page
+    return folder / "out"
+
+
+def test_the_index_leads_to_a_page_of_each_object(site):
+    inventory = importlib.import_module("sphinx.util.inventory")
+    with (site / "objects.inv").open("rb") as file:
+        found = inventory.InventoryFile.loads(file.read(), uri="")
+    places = {
+        name: place.uri
+        for kind, objects in found.data.items()
+        if kind.startswith("py:")
+        for name, place in objects.items()
+    }
+    index = (site / "genindex.html").read_text() + (site / "py-modindex.html").read_text()
+    for name in shown_objects():
+        page, _, anchor = places[name].partition("#")
+        assert page == f"reference/{name}.html"
+        assert f'id="{anchor}"' in (site / page).read_text(), name
+        assert f'href="{page}#{anchor}"' in index, name
+
+
+def test_the_index_and_the_search_find_methods(site):
+    assert "graph_count" in (site / "searchindex.js").read_text()
+    assert (
+        "reference/minitorch2.Explanation.html#minitorch2.Explanation.listing"
+        in (site / "genindex.html").read_text()
+    )
 
 
 def test_features_name_tests_and_decisions_that_exist():
