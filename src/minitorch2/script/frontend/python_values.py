@@ -342,7 +342,7 @@ class FunctionValue(SugaredValue):
     def call(self, emission: Emission, arguments: Arguments, where: SourceRange) -> SugaredValue:
         mark = script_mark(self.function)
         if mark == "unused":
-            return raise_unused(emission, self.function.__qualname__, where)
+            return raise_unused(emission, self.function, where)
         if mark == "ignore":
             type_ = result_of_python(self.function)
             return call_python(emission, self.function, arguments, where, type_)
@@ -549,21 +549,31 @@ def script_mark(function: Any) -> str | None:
 
 @dataclass(frozen=True)
 class StaticExit(SugaredValue):
-    """The result of what never returns."""
+    """The result of what never returns: a value of its type that no way reads."""
+
+    type: Type
+    first_class = True
+
+    def as_value(self, emission: Emission, where: SourceRange) -> Value:
+        return emission.node("prim::Uninitialized", (), (self.type,), where).output
 
 
-def raise_unused(emission: Emission, name: str, where: SourceRange) -> SugaredValue:
+def raise_unused(
+    emission: Emission, function: types.FunctionType, where: SourceRange
+) -> SugaredValue:
     """Insert the error that a function marked as unused raises when it is called."""
     emission.node(
         "prim::RaiseException",
         (
-            emission.constant(f"{name} is marked as unused, and was called", where),
+            emission.constant(
+                f"{function.__qualname__} is marked as unused, and was called", where
+            ),
             emission.constant("builtins.NotImplementedError", where),
         ),
         (),
         where,
     )
-    return StaticExit()
+    return StaticExit(result_of_python(function))
 
 
 def call_python(

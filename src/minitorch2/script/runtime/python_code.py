@@ -25,7 +25,7 @@ from typing import Any, Final
 import torch
 
 from minitorch2.script.ir.graph import Block, Graph, Node, Value
-from minitorch2.script.ir.types import BOOL, FLOAT, INT, STR, Type
+from minitorch2.script.ir.types import BOOL, FLOAT, INT, STR, TupleType, Type
 from minitorch2.script.runtime.meanings import (
     Makers,
     abandon_context,
@@ -199,7 +199,7 @@ class _Writer:
         return ast.Name(self._bound[id(found)], ast.Load())
 
     def _expression(self, node: Node, args: list[ast.expr]) -> ast.expr:
-        if node.kind == "prim::TupleConstruct" and "name" not in node.attributes:
+        if node.kind == "prim::TupleConstruct" and not _has_fields(node.output.type):
             return ast.Tuple(args, ast.Load())
         if node.kind == "prim::ListConstruct":
             return ast.List(args, ast.Load())
@@ -424,3 +424,8 @@ def _choice(condition: ast.expr, then: ast.expr, otherwise: ast.expr) -> ast.exp
     if constants[0] is False and constants[1] is True:  # 0.0 and 1.0 equal them
         return ast.UnaryOp(ast.Not(), condition)
     return ast.IfExp(condition, then, otherwise)
+
+
+def _has_fields(made: Type) -> bool:
+    """Tell whether a type is that of a NamedTuple."""
+    return isinstance(made, TupleType) and made.names is not None
