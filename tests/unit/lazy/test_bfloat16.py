@@ -18,12 +18,7 @@ print(product.dtype, total.dtype)
 """
 
 
-@pytest.fixture(autouse=True)
-def anew():
-    lazy.reset()
-    with config.patch(backend="aot_eager"):
-        yield
-    lazy.reset()
+pytestmark = pytest.mark.usefixtures("empty_trie", "quick")
 
 
 def train():

@@ -10,15 +10,7 @@ import minitorch2
 from minitorch2 import config, lazy
 from minitorch2.lazy import defer, expect
 
-
-@pytest.fixture(autouse=True)
-def _anew():
-    lazy.reset()
-    with config.patch(backend="aot_eager"):
-        yield
-    lazy.reset()
-
-
+pytestmark = pytest.mark.usefixtures("empty_trie", "quick")
 OPTIMIZERS = {
     "SGD": {"momentum": 0.9},
     "Adam": {"amsgrad": True},

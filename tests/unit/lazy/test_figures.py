@@ -18,11 +18,7 @@ from minitorch2.lazy import barrier
 GOLDEN = Path(__file__).parents[2] / "golden" / "lazy"
 
 
-@pytest.fixture(autouse=True)
-def anew():
-    lazy.reset()
-    yield
-    lazy.reset()
+pytestmark = pytest.mark.usefixtures("empty_trie")
 
 
 def compiled_text(monkeypatch, program):

@@ -18,19 +18,7 @@ from minitorch2.testing import assert_same
 X = torch.arange(6.0).view(2, 3)
 
 
-@pytest.fixture(autouse=True)
-def anew():
-    lazy.reset()
-    yield
-    lazy.mark_step()
-    lazy.reset()
-
-
-@pytest.fixture
-def quick():
-    """Programs of graphs that run eagerly: where deferral is tested, and not kernels."""
-    with config.patch(backend="aot_eager"):
-        yield
+pytestmark = pytest.mark.usefixtures("empty_trie")
 
 
 def counts():

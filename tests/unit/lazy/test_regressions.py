@@ -10,13 +10,7 @@ import torch
 from minitorch2 import config, lazy
 from minitorch2.testing import assert_same
 
-
-@pytest.fixture(autouse=True)
-def anew():
-    lazy.reset()
-    with config.patch(backend="aot_eager"):
-        yield
-    lazy.reset()
+pytestmark = pytest.mark.usefixtures("empty_trie", "quick")
 
 
 def windows(x, end_step):

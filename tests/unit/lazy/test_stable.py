@@ -5,16 +5,10 @@ import pytest
 import torch
 from torch import nn
 
-from minitorch2 import config, lazy
+from minitorch2 import lazy
 from minitorch2.testing import assert_same
 
-
-@pytest.fixture(autouse=True)
-def anew():
-    lazy.reset()
-    with config.patch(backend="aot_eager"):
-        yield
-    lazy.reset()
+pytestmark = pytest.mark.usefixtures("empty_trie", "quick")
 
 
 def training(momentum=0.0):

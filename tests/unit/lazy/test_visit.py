@@ -8,17 +8,12 @@ from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import minitorch2
-from minitorch2 import config, lazy
+from minitorch2 import lazy
 
 WITH_FIRST_VISITS = True
 
 
-@pytest.fixture(autouse=True)
-def _anew():
-    lazy.reset()
-    with config.patch(backend="aot_eager"):
-        yield
-    lazy.reset()
+pytestmark = pytest.mark.usefixtures("empty_trie", "quick")
 
 
 def counts():
