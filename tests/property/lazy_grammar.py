@@ -97,7 +97,7 @@ STATEMENTS: tuple[str, ...] = (
     "$m.addcmul_($M, $M, value=0.5)", "$m.lerp_($M, 0.25)",
     "$w.sort(out=(torch.empty(0), torch.empty(0).long()))",
     "$newM, $newV = $m.clone(), $v.clone()\n$newM[0].copy_($newV)", "$m.data = $M",
-    "$w.resize_(2)", "$m.set_($M)", "$w.put_(torch.tensor([0]), $w[-1:].clone())",
+    "$w.resize_(1)", "$m.set_($M)", "$w.put_(torch.tensor([0]), $w[-1:].clone())",
     "$m.swap = 1\nprint($m.swap)", "torch._foreach_add_([$m, $v], 1)",
     "torch._foreach_mul_([$m, $s], [2.0, 0.5])",
     "$newM, $newV = torch._foreach_add([$m, $v], $R)",

@@ -6,6 +6,7 @@ A breakpoint in `run_fallback` shows each of them (LazyTensor paper, section 4.5
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import nullcontext
 from typing import Any
 
 import torch
@@ -64,7 +65,11 @@ def as_lazy(data: torch.Tensor) -> torch.Tensor:
     is_dense = data.layout is torch.strided and not (data.is_quantized or data.is_nested)
     if type(data) is not torch.Tensor or not is_dense:
         return data
-    return LazyTensor.of(data.resolve_conj().resolve_neg())
+    plain = data.resolve_conj().resolve_neg()
+    # A view of an ordinary tensor is one in inference mode, too: it counts versions.
+    is_ordinary = torch.is_inference_mode_enabled() and not plain.is_inference()
+    with torch.inference_mode(False) if is_ordinary else nullcontext():
+        return LazyTensor.of(plain)
 
 
 def _follow(tensor: LazyTensor, data: torch.Tensor) -> None:

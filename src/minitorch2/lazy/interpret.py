@@ -48,10 +48,13 @@ def with_memory(value: Any) -> Any:
     return value.clone() if is_bare else value
 
 
-_WITHOUT_HISTORY: Final[dict[Operator, Callable[..., Any]]] = {
+WITHOUT_HISTORY: Final[dict[Operator, Callable[..., Any]]] = {
     torch.ops.aten.mkldnn_rnn_layer.default: recurrent.rnn_layer
 }
-"""Operators that keep values for gradients only while gradients are recorded: these always do."""
+"""Operators that keep values for gradients only while gradients are recorded: these always do.
+
+A graph needs them as well, for the backends that do not decompose it.
+"""
 
 
 def len_of(values: dict[int, Any]) -> int:
@@ -64,7 +67,7 @@ def _run(place: Place, numbers: Numbers, values: dict[int, Any]) -> None:
     holes = iter(numbers)
     args, kwargs = arguments_of(place.event)
     try:
-        result = _WITHOUT_HISTORY.get(place.func, place.func)(
+        result = WITHOUT_HISTORY.get(place.func, place.func)(
             *[fill(a, values, holes) for a in args],
             **{name: fill(a, values, holes) for name, a in kwargs.items()},
         )

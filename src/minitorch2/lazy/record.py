@@ -205,7 +205,7 @@ def value_of_plain(step: Step, tensor: torch.Tensor, *, shares: bool) -> Value:
         return value
     if not is_plain(tensor):
         raise NotPlainError
-    if not shares and (not step.in_region or _is_free_number(step, tensor)):
+    if not step.in_region or (not shares and _is_free_number(step, tensor)):
         return step.copy_of(tensor)
     if tensor.untyped_storage().resizable():
         value = step.plain[id(tensor)] = Value(tensor)

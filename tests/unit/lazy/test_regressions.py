@@ -507,3 +507,14 @@ def test_a_float_beside_a_list_of_dimensions_is_one_number_of_the_call():
                 given = torch.linalg.vector_norm(x * 1, order, dim=[1])
             assert_same(given, torch.linalg.vector_norm(x, order, dim=[1]))
     assert lazy.metrics().counts.ran >= 3
+
+
+def test_views_in_inference_mode_that_no_step_can_hold_count_versions():
+    """The view of memory that NumPy shares was made as a tensor without versions."""
+    m = lazy.to_lazy(torch.arange(6.0).view(2, 3))
+    m.numpy()
+    with torch.inference_mode():
+        turned, number = m.t(), lazy.to_lazy(torch.tensor(3.0))
+    assert turned.shape == (3, 2) and not turned.is_inference()
+    with torch.inference_mode():
+        assert number.view(1).tolist() == [3.0]
