@@ -7,6 +7,7 @@ from contextlib import nullcontext
 import pytest
 import torch
 
+import minitorch2
 from minitorch2 import config, lazy
 from minitorch2.testing import assert_same
 
@@ -511,10 +512,32 @@ def test_a_float_beside_a_list_of_dimensions_is_one_number_of_the_call():
 
 def test_views_in_inference_mode_that_no_step_can_hold_count_versions():
     """The view of memory that NumPy shares was made as a tensor without versions."""
-    m = lazy.to_lazy(torch.arange(6.0).view(2, 3))
-    m.numpy()
+    m, number = lazy.to_lazy(torch.arange(6.0).view(2, 3)), lazy.to_lazy(torch.tensor(3.0))
+    m.numpy(), number.numpy()
     with torch.inference_mode():
-        turned, number = m.t(), lazy.to_lazy(torch.tensor(3.0))
+        turned, row = m.t(), number.view(1)
     assert turned.shape == (3, 2) and not turned.is_inference()
-    with torch.inference_mode():
-        assert number.view(1).tolist() == [3.0]
+    assert row.tolist() == [3.0] and not row.is_inference()
+
+
+@pytest.mark.parametrize("kind", ["LSTM", "GRU"])
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_gradients_of_recurrent_layers_at_other_lengths(kind, backend):
+    """The graph called oneDNN's layer, which keeps no workspace without gradient recording."""
+    layer = getattr(torch.nn, kind)(4, 3, num_layers=2)
+    with config.patch(backend=backend):
+        for length in (5, 5, 5, 7, 7, 7, 6):
+            x = torch.randn(length, 2, 4)
+            wanted = torch.autograd.grad(layer(x)[0].sum(), layer.parameters())
+            with minitorch2.lazily(eager_first=False):
+                given = torch.autograd.grad(layer(x)[0].sum(), layer.parameters())
+            assert_same([lazy.to_eager(each) for each in given], list(wanted))
+
+
+def test_a_write_outside_of_regions_reads_ordinary_tensors_as_they_are_then():
+    """The step shared the ordinary tensor, and saw what was written to it afterwards."""
+    for _ in range(3):
+        m, plain = lazy.to_lazy(torch.zeros(3)), torch.ones(3)
+        m.add_(plain)
+        plain.mul_(100)
+        assert m.tolist() == [1.0, 1.0, 1.0]
