@@ -32,9 +32,10 @@ from benchmarks import (
     table4,
 )
 from benchmarks.breadth import report as breadth
-from benchmarks.compilers import EAGER, OURS, PEER, Compiler, compilers
+from benchmarks.compilers import OURS, Compiler, compilers
 from benchmarks.evaluate import run as evaluate
 from benchmarks.measure import Result, measure_all
+from benchmarks.peers import NEEDS, takes
 
 SUITES = {"kernels": kernels.cases, "models": models.cases, "overhead": overhead.cases}
 RESULTS = Path(__file__).parent / "results"
@@ -43,10 +44,11 @@ RESULTS = Path(__file__).parent / "results"
 def results_of(
     suite: str, chosen: dict[str, Compiler], only: str, budget: float
 ) -> Iterable[Result]:
-    """Measure a suite's cases whose name contains `only`."""
+    """Measure a suite's cases whose name contains `only`, those that all take."""
     if suite == "compile_time":
         return compile_time.results(list(chosen))
-    cases = [case for case in SUITES[suite]() if only in case.name]
+    by_others = not NEEDS.keys().isdisjoint(chosen)
+    cases = [c for c in SUITES[suite]() if only in c.name and (takes(c) or not by_others)]
     return track(measure_all(cases, chosen, budget), suite, total=len(cases))
 
 
@@ -54,7 +56,7 @@ def table(suite: str, results: list[Result]) -> Table:
     """Seconds of each compiler, and how much faster ours is than the others."""
     shown = Table(title=f"{suite}, {torch.get_num_threads()} threads, medians")
     names = list(results[0].seconds)
-    for column in (suite, *names, f"over {EAGER}", *([f"over {PEER}"] if PEER in names else [])):
+    for column in (suite, *names, *(f"over {name}" for name in names if name != OURS)):
         shown.add_column(column, justify="left" if column == suite else "right")
     for result in results:
         ratios = [result.speedup(OURS, over) for over in names if over != OURS]
@@ -106,6 +108,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("suite", choices=[*SUITES, *others])
     parser.add_argument("--peer", action="store_true", help="torch.compile in the same run")
     parser.add_argument("--numba", action="store_true", help="our kernels by Numba, too")
+    parser.add_argument("--others", action="store_true", help="ONNX Runtime and OpenVINO, too")
     parser.add_argument("--quick", action="store_true", help="captures: no kernels are compiled")
     parser.add_argument("--only", default="", metavar="TEXT", help="cases whose name contains it")
     parser.add_argument("--seconds", type=float, default=2.0, help="spent on timing each case")
@@ -139,7 +142,7 @@ def main(arguments: Sequence[str]) -> int:
     if options.suite == "table4":
         given = options.only, options.device, options.seconds
         return table4.run(*given, RESULTS, console)
-    chosen = compilers(options.peer, numba=options.numba)
+    chosen = compilers(options.peer, numba=options.numba, others=options.others)
     measured = results_of(options.suite, chosen, options.only, options.seconds)
     results = list(measured)
     if not results:

@@ -1,0 +1,85 @@
+"""Other compilers behind our capture: ONNX Runtime and OpenVINO, each where it is installed.
+
+The paper compares TorchInductor with six compilers behind one capture (section 6.2). ONNX Runtime
+is one of them. OpenVINO is none of them, and brings a backend of its own. The page
+`docs/layers/backends.md` says what became of the other five.
+"""
+
+import importlib.util
+import logging
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+import minitorch2
+from benchmarks.cases import Case
+from minitorch2.autograd import aot_autograd, default_partition
+from minitorch2.backends import to_torch_fx
+from minitorch2.graph.graph_module import GraphModule
+
+ONNX_RUNTIME, OPENVINO = "onnxruntime", "openvino"
+NEEDS = {ONNX_RUNTIME: ("onnxruntime", "onnxscript"), OPENVINO: ("openvino",)}
+"""The packages that each compiler needs."""
+
+Function = Callable[..., Any]
+
+
+def onnx_runtime(graph: GraphModule, example_inputs: list[Any]) -> Function:
+    """Compile a graph and its gradients by ONNX Runtime: a backend of `minitorch2.compile`."""
+    return aot_autograd(
+        graph, example_inputs, forward_compiler=session, partition=default_partition,
+        decompositions={},
+    )  # fmt: skip
+
+
+def session(graph: GraphModule, example_inputs: list[Any]) -> Function:
+    """Return a graph of `aten` as a session of ONNX Runtime, which takes and empties a list."""
+    # Deferred: the package is optional.
+    import onnxruntime
+
+    (output,) = [node for node in graph.graph.nodes if node.op == "output"]
+    is_there = [value is not None for value in output.args[0]]
+    run = onnxruntime.InferenceSession(exported(graph, example_inputs))
+    names = [each.name for each in run.get_inputs()]
+
+    def call(arguments: list[Any]) -> list[Any]:
+        given = [each.detach().contiguous().numpy() for each in arguments]
+        arguments.clear()
+        found = iter(run.run(None, dict(zip(names, given, strict=True))))
+        return [torch.from_numpy(next(found)) if there else None for there in is_there]
+
+    return call
+
+
+def exported(graph: GraphModule, example_inputs: list[Any]) -> bytes:
+    """Return a graph as a file of ONNX; PyTorch's exporter maps its operators."""
+    logging.getLogger("torch.onnx").setLevel(logging.ERROR)
+    with warnings.catch_warnings(action="ignore"):
+        program = torch.onnx.export(
+            to_torch_fx(graph).eval(), tuple(example_inputs), dynamo=True, verbose=False
+        )
+    assert program is not None
+    return program.model_proto.SerializeToString()
+
+
+BACKENDS: dict[str, str | Function] = {ONNX_RUNTIME: onnx_runtime, OPENVINO: "openvino"}
+
+
+def installed_peers() -> dict[str, Callable[[Function], Function]]:
+    """Return the compilers that are installed, by name.
+
+    Raises ModuleNotFoundError if none is, with the packages that each needs.
+    """
+    there = [name for name in NEEDS if all(map(importlib.util.find_spec, NEEDS[name]))]
+    if not there:
+        texts = [f"{name}: pip install {' '.join(needed)}" for name, needed in NEEDS.items()]
+        raise ModuleNotFoundError("no other compiler is installed; " + "; ".join(texts))
+    strictly = {"suppress_errors": False}  # or eager PyTorch would be timed in their place
+    return {n: minitorch2.compile(backend=BACKENDS[n], options=strictly) for n in there}
+
+
+def takes(case: Case) -> bool:
+    """Return whether both compilers take a case: no gradients, no bfloat16, which NumPy lacks."""
+    return not case.backward and "bf16" not in case.name

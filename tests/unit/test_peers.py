@@ -1,0 +1,38 @@
+"""Other compilers behind our capture, where they are installed; and the message where none is."""
+
+import importlib.util
+
+import pytest
+import torch
+from torch import nn
+
+import minitorch2
+from benchmarks import peers
+
+
+def test_where_no_other_compiler_is_installed_the_packages_are_named(monkeypatch):
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(ModuleNotFoundError, match="pip install onnxruntime onnxscript"):
+        peers.installed_peers()
+
+
+def test_graphs_and_gradients_run_in_onnx_runtime():
+    pytest.importorskip("onnxruntime")
+    pytest.importorskip("onnxscript")
+    torch.manual_seed(0)
+    layer, x = nn.Sequential(nn.Linear(6, 4), nn.Tanh()), torch.randn(3, 6)
+    compiled = minitorch2.compile(
+        layer, backend=peers.onnx_runtime, options={"suppress_errors": False}
+    )
+    given = torch.autograd.grad(compiled(x).sum(), list(layer.parameters()))
+    wanted = torch.autograd.grad(layer(x).sum(), list(layer.parameters()))
+    torch.testing.assert_close(given, wanted)
+
+
+def test_an_installed_backend_of_torch_compile_is_found_by_its_name():
+    pytest.importorskip("openvino")
+    x = torch.randn(3, 6)
+    compiled = minitorch2.compile(
+        lambda x: x.sin() + 1, backend="openvino", options={"suppress_errors": False}
+    )
+    torch.testing.assert_close(compiled(x), x.sin() + 1, rtol=2e-2, atol=2e-2)  # it has bfloat16
