@@ -130,7 +130,7 @@ def test_every_kernel_has_a_name_of_its_own_and_small_ones_run():
 
 
 def test_command_prints_ratios_and_writes_json(monkeypatch, capsys, tmp_path):
-    monkeypatch.setattr(program, "compilers", lambda peer, numba: IDENTITY)
+    monkeypatch.setattr(program, "compilers", lambda peer, numba, others: IDENTITY)
     monkeypatch.setattr(program, "SUITES", {"kernels": lambda: [CASE, TRAINED]})
     assert program.main(["kernels", "--only", "wave", "--seconds", "0.05"]) == 0
     assert "wave" in capsys.readouterr().out
@@ -140,7 +140,7 @@ def test_command_prints_ratios_and_writes_json(monkeypatch, capsys, tmp_path):
 
 def test_command_fails_when_a_result_is_wrong(monkeypatch):
     wrong = {**IDENTITY, "minitorch2": lambda f: lambda x: f(x) + 1}
-    monkeypatch.setattr(program, "compilers", lambda peer, numba: wrong)
+    monkeypatch.setattr(program, "compilers", lambda peer, numba, others: wrong)
     monkeypatch.setattr(program, "SUITES", {"kernels": lambda: [CASE]})
     assert program.main(["kernels", "--seconds", "0.05"]) == 1
 
