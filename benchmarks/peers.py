@@ -2,13 +2,14 @@
 
 The paper compares TorchInductor with six compilers behind one capture (section 6.2). ONNX Runtime
 is one of them. OpenVINO is none of them, and brings a backend of its own. The page
-`docs/layers/backends.md` says what became of the other five.
+`docs/layers/backends.md` says what the other five need.
 """
 
 import importlib.util
 import logging
 import warnings
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -19,7 +20,7 @@ from minitorch2.autograd import aot_autograd, default_partition
 from minitorch2.backends import to_torch_fx
 from minitorch2.graph.graph_module import GraphModule
 
-ONNX_RUNTIME, OPENVINO = "onnxruntime", "openvino"
+ONNX_RUNTIME, OPENVINO = "ONNX Runtime", "OpenVINO"
 NEEDS = {ONNX_RUNTIME: ("onnxruntime", "onnxscript"), OPENVINO: ("openvino",)}
 """The packages that each compiler needs."""
 
@@ -64,7 +65,18 @@ def exported(graph: GraphModule, example_inputs: list[Any]) -> bytes:
     return program.model_proto.SerializeToString()
 
 
-BACKENDS: dict[str, str | Function] = {ONNX_RUNTIME: onnx_runtime, OPENVINO: "openvino"}
+STRICTLY = {"suppress_errors": False}  # or eager PyTorch would be timed in their place
+
+PEERS: dict[str, Callable[[Function], Function]] = {
+    ONNX_RUNTIME: partial(minitorch2.compile, backend=onnx_runtime, options=STRICTLY),
+    OPENVINO: partial(minitorch2.compile, backend="openvino", options=STRICTLY),
+}
+"""The compilers by name."""
+
+
+def is_installed(name: str) -> bool:
+    """Return whether the packages are there that a compiler needs."""
+    return all(map(importlib.util.find_spec, NEEDS[name]))
 
 
 def installed_peers() -> dict[str, Callable[[Function], Function]]:
@@ -72,12 +84,11 @@ def installed_peers() -> dict[str, Callable[[Function], Function]]:
 
     Raises ModuleNotFoundError if none is, with the packages that each needs.
     """
-    there = [name for name in NEEDS if all(map(importlib.util.find_spec, NEEDS[name]))]
+    there = {name: compiler for name, compiler in PEERS.items() if is_installed(name)}
     if not there:
         texts = [f"{name}: pip install {' '.join(needed)}" for name, needed in NEEDS.items()]
         raise ModuleNotFoundError("no other compiler is installed; " + "; ".join(texts))
-    strictly = {"suppress_errors": False}  # or eager PyTorch would be timed in their place
-    return {n: minitorch2.compile(backend=BACKENDS[n], options=strictly) for n in there}
+    return there
 
 
 def takes(case: Case) -> bool:

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 import minitorch2
+from benchmarks import peers
 from benchmarks.cases import Function
 from benchmarks.compilers import OURS, PEER, Compiler
 
@@ -19,8 +20,6 @@ CAPTURE = f"{OURS}, eager kernels"
 HALIDE = f"{OURS}, Halide"
 LAZY = f"{OURS}, lazily"
 SCRIPT = f"{OURS}, script"
-OPENVINO = "torch.compile, OpenVINO"
-ONNXRUNTIME = "ONNX Runtime"
 
 
 def lazily(function: Function) -> Function:
@@ -33,35 +32,6 @@ def lazily(function: Function) -> Function:
     return call
 
 
-def by_openvino(function: Function) -> Function:
-    """A function that torch.compile captures and OpenVINO runs."""
-    # Imported here: an optional package, which registers its backend.
-    import openvino.torch  # noqa: F401
-
-    return torch.compile(function, backend="openvino")
-
-
-def by_onnxruntime(function: Function) -> Function:
-    """A module that is exported to ONNX at its first call and run by ONNX Runtime.
-
-    Raises:
-        TypeError: the function is no module in evaluation mode; ONNX Runtime has no gradients.
-    """
-    if not isinstance(function, torch.nn.Module) or function.training:
-        raise TypeError("ONNX Runtime runs modules in evaluation mode only")
-    held: list[Callable[..., Any]] = []
-
-    def call(*inputs: Any) -> Any:
-        if not held:
-            program = torch.onnx.export(function, inputs, dynamo=True, verbose=False)
-            assert program is not None
-            held.append(program)
-        found = held[0](*inputs)
-        return found[0] if len(found) == 1 else tuple(found)
-
-    return call
-
-
 BACKENDS: dict[str, Callable[[dict[str, Any]], Compiler]] = {
     OURS: lambda options: partial(minitorch2.compile, options=options),
     CAPTURE: lambda _: partial(minitorch2.compile, backend="eager"),
@@ -69,19 +39,20 @@ BACKENDS: dict[str, Callable[[dict[str, Any]], Compiler]] = {
     LAZY: lambda _: lazily,
     SCRIPT: lambda _: minitorch2.jit.script,
     PEER: lambda _: torch.compile,
-    OPENVINO: lambda _: by_openvino,
-    ONNXRUNTIME: lambda _: by_onnxruntime,
+    **{name: lambda _, peer=peer: peer for name, peer in peers.PEERS.items()},
 }
 """The compiler of a backend for options of `minitorch2.compile`."""
 
-NEEDS = {HALIDE: "halide", OPENVINO: "openvino", ONNXRUNTIME: "onnxscript"}
-"""The package that a backend needs."""
+CPU_ONLY = {HALIDE: lambda: find_spec("halide") is not None} | {
+    name: partial(peers.is_installed, name) for name in peers.PEERS
+}
+"""Of backends that need more packages and a CPU: whether the packages are there."""
 
 
 def available(device: str) -> list[str]:
     """The backends that can run on a device with what is installed."""
-    found = [name for name in BACKENDS if name not in NEEDS or find_spec(NEEDS[name])]
+    found = [name for name in BACKENDS if name not in CPU_ONLY or CPU_ONLY[name]()]
     if device != "cpu":
-        return [name for name in found if name not in NEEDS]
+        return [name for name in found if name not in CPU_ONLY]
     compiler = os.environ.get("CXX") or next(filter(shutil.which, ("g++", "c++", "clang++")), None)
     return found if compiler else [name for name in found if name != PEER]
