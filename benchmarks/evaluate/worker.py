@@ -34,7 +34,7 @@ from minitorch2.demo.timing import medians, rounds
 def prepared(question: Question) -> Case:
     """The case of a question, on its device and in its dtype.
 
-    Convolutions of float32 are computed in float32 by all: in TF32, which PyTorch allows by default,
+    Convolutions of float32 are computed in float32 by all. PyTorch allows TF32 by default, in which
     two right algorithms differ in the fourth digit, and nothing could be compared.
     """
     torch.backends.cudnn.allow_tf32 = False
