@@ -262,13 +262,25 @@ def check_text(text: str, *, gradients: bool = False, backend: str = "aot_eager"
                 barrier=lazy.mark_step,
                 around=lambda: deferred(after, backend, region=region),
             )
-            if re.search(r"\.data = |\.set_\(", text) and REFUSED in str(given.value):
+            if gradients and _is_refused_view(given, wanted[position], text):
                 continue
             try:
                 assert_same_observation(given, wanted[position], 1e-4)
             except AssertionError as error:
                 message = f"{name}, call {position}: {error}\n{text}"
                 raise AssertionError(message) from error
+
+
+def _is_refused_view(given: Any, wanted: Any, text: str) -> bool:
+    """Return whether a view's operator refuses memory that a line before gave to its base.
+
+    What was printed until then is eager mode's.
+    """
+    if not isinstance(given.value, tuple) or REFUSED not in given.value[1]:
+        return False
+    lines = text.splitlines()[: given.value[2][-1] - 1]
+    is_given = any(".data = " in line or ".set_(" in line for line in lines)
+    return is_given and wanted.printed.startswith(given.printed)
 
 
 def _is_free_of_regions(text: str) -> bool:

@@ -176,9 +176,12 @@ class LazyTensor(torch.Tensor):
     def __repr__(self, *, tensor_contents: Any = None) -> str:  # type: ignore[override]
         title = "Parameter containing:\n" if isinstance(self, torch.nn.Parameter) else ""
         with _data_of(self, "repr") as data:
-            if self.grad_fn is None:
+            try:
+                node = self.grad_fn.name().rpartition("::")[2] if self.grad_fn else None
+            except RuntimeError:  # a write has taken the history of this view
+                node = "Invalid"
+            if node is None:
                 return title + repr(data.requires_grad_(self.requires_grad))
-            node = self.grad_fn.name().rpartition("::")[2]
             return _with_suffix(repr(data), f"grad_fn=<{node}>")
 
     @property
