@@ -544,7 +544,7 @@ def test_a_write_outside_of_regions_reads_ordinary_tensors_as_they_are_then():
 
 
 def test_a_view_whose_history_a_write_has_taken_is_printed():
-    """The text of one of several views raised what its history raises; eager mode says `Invalid`."""
+    """The text of one of several views raised an error; eager mode prints `Invalid`."""
 
     def program():
         m = torch.arange(12.0).view(3, 4).requires_grad_() * 1
