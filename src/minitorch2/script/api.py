@@ -29,6 +29,7 @@ from minitorch2.script.modules.intrinsics import (
     wait,
 )
 from minitorch2.script.modules.module import Methods
+from minitorch2.script.modules.object_type import script_class
 from minitorch2.script.modules.script_module import ScriptModule, copy_of, script_module
 from minitorch2.script.runtime.executor import optimized_execution
 from minitorch2.script.syntax import tree as t
@@ -41,29 +42,32 @@ from minitorch2.script.tracing.trace import trace as record
 
 
 def script(obj: Any) -> Any:
-    """Compile a function or a module to a graph, by reading its source.
+    """Compile a function, a module or a class to graphs, by reading its source.
 
     Args:
-        obj: a Python function, or an `nn.Module`. What is scripted already is returned.
+        obj: a Python function, an `nn.Module`, or a class. What is scripted already is returned.
 
     Returns:
-        A `ScriptFunction`, or a `ScriptModule` that shares the module's parameters and buffers.
+        A `ScriptFunction`, or a `ScriptModule` that shares the module's parameters and buffers. A
+        class is returned as it is, and scripted code may use it from then on.
 
     Raises:
         ScriptError: the code is not in the language; the message names the line.
-        TypeError: `obj` is neither a function nor a module.
+        TypeError: `obj` is no function, no module and no class.
     """
     if isinstance(obj, ScriptFunction | ScriptModule):
         return obj
     if isinstance(obj, nn.Module):
         return script_module(obj)
+    if isinstance(obj, type):
+        return script_class(obj)
     if isinstance(obj, FunctionType):
         again = partial(compile_function, obj)
         function = ScriptFunction(again(), obj, again)
         if function.constants:
             refuse_written_copies(function.inlined_graph)
         return function
-    raise TypeError(f"script takes a function or a module, and got {type(obj).__name__}")
+    raise TypeError(f"script takes a function, a module or a class, and got {type(obj).__name__}")
 
 
 class CompilationUnit:

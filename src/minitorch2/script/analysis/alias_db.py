@@ -19,13 +19,16 @@ from minitorch2.script.analysis.effects import (
     may_raise,
 )
 from minitorch2.script.ir.graph import Block, Graph, Node, Value
-from minitorch2.script.ir.types import ListType, VariableType
+from minitorch2.script.ir.types import ListType, VariableType, is_module_type
 from minitorch2.script.operators.registry import Operator, operator_of
 
-CONSTRUCTS: Final = kinds("prim", "ListConstruct TupleConstruct DictConstruct")
+CONSTRUCTS: Final = kinds("prim", "ListConstruct TupleConstruct DictConstruct CreateObject")
 UNPACKS: Final = kinds("prim", "ListUnpack TupleUnpack TupleIndex TupleSlice")
 LOADS: Final = kinds("prim", "GetAttr Constant")
 """Kinds that give what is there before and after a run of the graph."""
+
+ATTRIBUTES: Final = kinds("prim", "GetAttr SetAttr")
+"""Kinds that read and write what an object holds; modules are outside of every graph."""
 
 SAME: Final = kinds(
     "prim", "unchecked_cast unchecked_unwrap_optional profile guard bailout ConstantChunk"
@@ -204,6 +207,8 @@ class AliasDb:
             self._tracker.hold(self._element(node.output), held)
         elif node.kind in UNPACKS:
             self._unpack(node)
+        elif node.kind in ATTRIBUTES and not is_module_type(node.inputs[0].type):
+            self._object(node)
         elif node.kind in LOADS:
             self._point(node.output, [self._tracker.wildcard])
         elif node.kind in SAME:
@@ -242,6 +247,15 @@ class AliasDb:
             self._point(value, [*held, *outside])
             if node.kind == "prim::TupleSlice":
                 self._tracker.hold(self._element(value), held)
+
+    def _object(self, node: Node) -> None:
+        owner = self._element(node.inputs[0])
+        if node.kind == "prim::GetAttr":
+            self._point(node.output, self._tracker.contents(owner))
+            return
+        self._writes[node] = {owner}
+        if is_mutable(node.inputs[1].type):
+            self._tracker.hold(owner, [self._element(node.inputs[1])])
 
     def _anything(self, node: Node) -> None:
         """Let a node that nothing is known of do anything with what it is given."""

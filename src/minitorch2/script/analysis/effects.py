@@ -38,7 +38,7 @@ def kinds(namespace: str, names: str) -> frozenset[str]:
 
 PURE_PRIMITIVES: Final = kinds(
     "prim",
-    "Constant ConstantChunk DictConstruct GetAttr If isinstance ListConstruct ListUnpack"
+    "Constant ConstantChunk CreateObject DictConstruct GetAttr If isinstance ListConstruct ListUnpack"
     " Loop TupleConstruct TupleIndex TupleSlice TupleUnpack Uninitialized unchecked_cast format"
     " dtype device requires_grad layout is_cuda",
 )

@@ -58,7 +58,7 @@ def save(
         module = ScriptModule(type_)
         type_.methods["forward"]
     references = References()
-    root = _Values().instance(module)
+    root = _Values().instance(module, module._type)
     code = print_library(module._type, references)
     extra = {
         name: data.encode() if isinstance(data, str) else data
@@ -94,20 +94,19 @@ def load(
 
 
 class _Values:
-    """Makes data of a module: each module once, containers with their types."""
+    """Makes data of a module: each module and object once, containers with their types."""
 
     def __init__(self) -> None:
         self._made: dict[int, Instance] = {}
 
-    def instance(self, module: ScriptModule) -> Instance:
-        """Return a module's attributes as data."""
+    def instance(self, module: Any, type_: ModuleType) -> Instance:
+        """Return the attributes of a module, or of another object, as data."""
         if id(module) not in self._made:
-            type_ = module._type
             made = self._made[id(module)] = Instance(class_name_of(type_.name), {})
             for name, slot in type_.slots.items():
                 made.state[name] = self.value(getattr(module, name), slot.type)
             for name in type_.modules:
-                made.state[name] = self.instance(getattr(module, name))
+                made.state[name] = self.instance(getattr(module, name), type_.modules[name])
         return self._made[id(module)]
 
     def value(self, value: Any, type_: Type) -> Any:
@@ -123,8 +122,8 @@ class _Values:
                 return TypedContainer(pairs, annotation_text(type_), value)
             case TupleType(elements):
                 return tuple(map(self.value, value, elements))
-            case ClassType() if isinstance(value, ScriptModule):
-                return self.instance(value)
+            case ClassType(_, ModuleType() as owner):
+                return self.instance(value, owner)
         return numbered(value)
 
 
@@ -166,16 +165,11 @@ def _named_tuple(type_: TupleType, references: References) -> str:
 
 
 def _class(type_: ModuleType, references: References) -> str:
-    """Return a module type as a class, with the methods that are compiled."""
-    names = {
-        kind: [n for n, s in type_.slots.items() if s.kind == kind]
-        for kind in ("parameter", "buffer")
-    }
-    lines = [
-        f"class {_last(type_.name)}(Module):",
-        f"  __parameters__ = [{_quoted(names['parameter'])}]",
-        f"  __buffers__ = [{_quoted(names['buffer'])}]",
-    ]
+    """Return a type of modules or objects as a class, with the methods that are compiled."""
+    lines = [f"class {_last(type_.name)}{'(Module)' * type_.is_module}:"]
+    for kind in ("parameter", "buffer") if type_.is_module else ():
+        names = [name for name, slot in type_.slots.items() if slot.kind == kind]
+        lines.append(f"  __{kind}s__ = [{_quoted(names)}]")
     for name, slot in type_.slots.items():
         lines.append(_declaration(name, references.annotation(slot.type)))
     for name, module in type_.modules.items():
@@ -211,11 +205,12 @@ def _declaration(name: str, annotation: str) -> str:
 
 
 class _Loader:
-    """Makes modules of data, each once."""
+    """Makes modules and objects of data, each once."""
 
     def __init__(self, library: CodeLibrary) -> None:
         self.library = library
         self._made: dict[int, ScriptModule] = {}
+        self._objects: dict[int, Any] = {}
 
     def module(self, data: Instance) -> ScriptModule:
         """Return the module that data describe."""
@@ -228,9 +223,10 @@ class _Loader:
         return made
 
     def _set(self, module: ScriptModule, name: str, value: Any) -> None:
-        if isinstance(value, Instance):
+        if isinstance(value, Instance) and self.library.module_type(value.class_name).is_module:
             module._modules[name] = self.module(value)
             return
+        value = self._value(value)
         slot = module._type.slots.get(name)
         kind = "attribute" if slot is None else slot.kind
         if kind == "parameter" and isinstance(value, torch.Tensor):
@@ -240,6 +236,27 @@ class _Loader:
             module._buffers[name] = value
         else:
             object.__setattr__(module, name, value)
+
+    def _value(self, data: Any) -> Any:
+        """Return a value with objects in the place of their data, containers as they are."""
+        match data:
+            case Instance():
+                return self._object(data)
+            case list():
+                data[:] = map(self._value, data)
+            case dict():
+                data.update({key: self._value(part) for key, part in data.items()})
+            case tuple():
+                return tuple(map(self._value, data))
+        return data
+
+    def _object(self, data: Instance) -> Any:
+        if id(data) not in self._objects:
+            type_ = self.library.module_type(data.class_name)
+            made = self._objects[id(data)] = object.__new__(type_.python_class)
+            for name, value in data.state.items():
+                setattr(made, name, self._value(value))
+        return self._objects[id(data)]
 
 
 def _code(function: ScriptFunction) -> str:

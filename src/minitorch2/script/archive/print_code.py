@@ -337,6 +337,10 @@ class CodePrinter:
             return f"{target}.{name}"
         return f'getattr({target}, "{name}")'
 
+    def _object(self, node: Node) -> str:
+        name = self.references.annotation(node.output.type)
+        return f"{name}.__new__({name})"
+
     def _call_method(self, node: Node) -> str:
         target, *arguments = map(self._text, node.inputs)
         return f"({target}).{node.attributes['name']}({', '.join(arguments)})"
@@ -382,6 +386,7 @@ class CodePrinter:
         "prim::ListUnpack": _unpacked,
         "prim::TupleIndex": _tuple_index,
         "prim::TupleSlice": _tuple_slice,
+        "prim::CreateObject": _object,
         "prim::GetAttr": _get_attribute,
         "prim::CallMethod": _call_method,
         "prim::CallFunction": _call_function,

@@ -27,12 +27,18 @@ from minitorch2.script.frontend.python_values import to_sugared_value
 from minitorch2.script.frontend.resolver import Resolver
 from minitorch2.script.frontend.sugared import sugar
 from minitorch2.script.ir.graph import NOT_CONSTANT, Graph, Value
-from minitorch2.script.ir.types import NONE, NUMBER, SCALAR_TYPE, TupleType, Type
+from minitorch2.script.ir.types import NONE, NUMBER, OBJECT_TYPES, SCALAR_TYPE, TupleType, Type
 from minitorch2.script.modules.from_nn_module import unique_name
 from minitorch2.script.modules.function import ScriptFunction
 from minitorch2.script.modules.intrinsics import annotate, wait
 from minitorch2.script.modules.module import Methods, ModuleType, Slot
 from minitorch2.script.modules.module_value import make_module_type
+from minitorch2.script.modules.object_type import (
+    ObjectType,
+    create_object,
+    loaded_class,
+    make_object_type,
+)
 from minitorch2.script.operators.registry import operator_of
 from minitorch2.script.syntax import tree as t
 from minitorch2.script.syntax.parser import parse_module
@@ -125,8 +131,10 @@ class CodeLibrary:
             self._objects[name] = self._named_tuple(definition, name)
         elif kind == "Module":
             self._module(definition, name)
+        elif not definition.bases:
+            self._object_class(definition, name)
         else:
-            raise ArchiveError(f"{name} is a class of objects that are no modules")
+            raise ArchiveError(f"{name} is a class of a kind that no file has")
 
     def module_type(self, name: str) -> ModuleType:
         """Return the module type of a qualified name."""
@@ -146,21 +154,31 @@ class CodeLibrary:
         fields = {key: self._type(a) for key, a in _annotations(definition).items()}
         return TupleType(tuple(fields.values()), tuple(fields), name)
 
+    def _object_class(self, definition: t.ClassDef, name: str) -> None:
+        methods = Methods(lambda method: self._method(definition, name, method))
+        names = [each.name for each in definition.body if isinstance(each, t.Def)]
+        made = make_object_type(unique_name(name), methods, loaded_class(name, names, methods))
+        OBJECT_TYPES[made.python_class] = made.class_type
+        self._objects[name] = made
+        for key, annotation in _annotations(definition).items():
+            made.slots[key] = Slot("attribute", self._type(annotation))
+
+    def _method(self, definition: t.ClassDef, name: str, method: str) -> CompiledFunction | None:
+        """Compile a method of a class of the archive."""
+        methods = {each.name: each for each in definition.body if isinstance(each, t.Def)}
+        found, owner = methods.get(method), self._objects[name]
+        return None if found is None else self._compiled(found, f"{name}.{method}", owner)
+
     def _module(self, definition: t.ClassDef, name: str) -> None:
-        methods = {d.name: d for d in definition.body if isinstance(d, t.Def)}
-
-        def compile_method(method: str) -> CompiledFunction | None:
-            found = methods.get(method)
-            return None if found is None else self._compiled(found, f"{name}.{method}", made)
-
+        methods = Methods(lambda method: self._method(definition, name, method))
         container = _CONTAINERS.get(_unmangled(name), "")
-        made = make_module_type(unique_name(name), Methods(compile_method), container=container)
+        made = make_module_type(unique_name(name), methods, container=container)
         self._objects[name] = made
         parameters, buffers = (_listed(definition, n) for n in ("__parameters__", "__buffers__"))
         for key, annotation in _annotations(definition).items():
             type_ = self._type(annotation)
             owner = getattr(type_, "owner", None)
-            if isinstance(owner, ModuleType):
+            if isinstance(owner, ModuleType) and owner.is_module:
                 made.modules[key] = owner
                 continue
             kind: Any = "parameter" if key in parameters else "attribute"
@@ -363,6 +381,9 @@ class _Place(SugaredValue):
         return self._below(name)
 
     def call(self, emission: Emission, arguments: Arguments, where: SourceRange) -> SugaredValue:
+        owner, _, name = self._name.rpartition(".")
+        if name == "__new__" and isinstance(made := self._library.find(owner), ObjectType):
+            return create_object(emission, made, where)
         found = self._library.find(self._name)
         if isinstance(found, TupleType):
             values = [value.as_value(emission, where) for value in arguments.positional]

@@ -36,6 +36,7 @@ from minitorch2.script.ir.types import (
     TensorType,
     TupleType,
     Type,
+    is_module_type,
     type_of,
 )
 from minitorch2.script.operators.match import find_schema
@@ -194,7 +195,7 @@ def _compiled(
             emitter.store(argument.name, constant, definition.range, argument.type, given)
             continue
         value = graph.add_input(argument.name, argument.type)
-        if isinstance(argument.type, ClassType):
+        if is_module_type(argument.type):
             emitter.environment.set_sugared(argument.name, sugar(value))
         else:
             declared = argument.type

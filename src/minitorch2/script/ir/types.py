@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Final, TypeAlias
+from weakref import WeakKeyDictionary
 
 import torch
 
@@ -208,7 +209,7 @@ class FutureType(Type):
 
 @dataclass(frozen=True)
 class ClassType(Type):
-    """Objects of one module type; `owner` describes its attributes. The name identifies it."""
+    """Objects of one module type or class; `owner` describes its attributes. The name identifies it."""
 
     name: str
     owner: object = field(default=None, compare=False)
@@ -446,6 +447,15 @@ CLASS_TYPES: Final[tuple[tuple[type, Type], ...]] = (
 )
 
 
+OBJECT_TYPES: Final[WeakKeyDictionary[type, Type]] = WeakKeyDictionary()
+"""Types of the classes of users that are compiled."""
+
+
+def is_module_type(given: Type) -> bool:
+    """Tell whether values of a type are modules; other objects are values like lists."""
+    return isinstance(given, ClassType) and bool(getattr(given.owner, "is_module", True))
+
+
 def type_of(value: Any) -> Type:
     """Return the type of a Python value; it is its tag (TorchScript overview, "IValue").
 
@@ -464,7 +474,7 @@ def type_of(value: Any) -> Type:
             names = getattr(value, "_fields", None)
             name = None if names is None else type(value).__qualname__
             return TupleType(tuple(map(type_of, value)), names, name)
-    known = getattr(value, "script_type", ANY)
+    known = OBJECT_TYPES.get(type(value)) or getattr(value, "script_type", ANY)
     return known if isinstance(known, Type) else ANY
 
 

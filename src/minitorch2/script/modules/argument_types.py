@@ -19,12 +19,14 @@ from minitorch2.script.ir.types import (
     NONE,
     NUMBER,
     STR,
+    ClassType,
     DictType,
     ListType,
     OptionalType,
     TensorType,
     TupleType,
     Type,
+    is_module_type,
     type_of,
 )
 from minitorch2.script.operators.schema import Argument, FunctionSchema
@@ -67,6 +69,9 @@ def test_of(kind: Type) -> Test:
         return lambda value: (
             isinstance(value, dict) and all(map(key, value)) and all(map(item, value.values()))
         )
+    if isinstance(kind, ClassType) and not is_module_type(kind):
+        owner: Any = kind.owner
+        return lambda value: isinstance(value, owner.python_class)
     classes = CLASSES.get(kind)
     if classes is None:
         return lambda value: True

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from minitorch2.script.frontend.compile import CompiledFunction
 from minitorch2.script.ir.graph import Graph, Value
-from minitorch2.script.ir.types import ClassType
+from minitorch2.script.ir.types import is_module_type
 from minitorch2.script.modules.from_nn_module import unique_name
 from minitorch2.script.modules.module import Methods, ModuleType
 from minitorch2.script.modules.module_value import make_module_type, self_input
@@ -58,7 +58,7 @@ def _preserving(graph: Graph, names: frozenset[str]) -> Iterator[None]:
     module_type = graph.inputs[0].type
     yield
     for value, name in inputs.items():
-        if not isinstance(graph.inputs[0].type, ClassType):
+        if not is_module_type(graph.inputs[0].type):
             graph.add_input("self", module_type)
             graph.inputs.insert(0, graph.inputs.pop())
         read = graph.create("prim::GetAttr", (graph.inputs[0],), (value.type,))
@@ -81,7 +81,7 @@ def module_type_of_graph(original: ModuleType | None, compiled: CompiledFunction
     methods = Methods(lambda method: compiled if method == "forward" else None)
     made = make_module_type(unique_name(name), methods)
     inputs = graph.inputs
-    reads_module = bool(inputs) and isinstance(inputs[0].type, ClassType)
+    reads_module = bool(inputs) and is_module_type(inputs[0].type)
     if original is not None and reads_module:
         inputs[0].type = made.class_type
         read = {n.attributes.get("name") for n in graph.nodes() if inputs[0] in n.inputs}

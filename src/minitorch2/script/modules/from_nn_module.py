@@ -38,6 +38,7 @@ from minitorch2.script.ir.types import (
     ANY,
     NONE,
     TENSOR,
+    ClassType,
     OptionalType,
     Type,
     UnionType,
@@ -87,6 +88,12 @@ def unique_name(base: str) -> str:
     return name
 
 
+def qualified_name(python_class: type) -> str:
+    """Return the name of a class in graphs and files."""
+    name = f"__torch__.{python_class.__module__}.{python_class.__qualname__}"
+    return name.replace("__torch__.__main__.", "__torch__.").replace(".<locals>", "")
+
+
 class _Reader:
     """Reads one module."""
 
@@ -97,7 +104,7 @@ class _Reader:
         self.constants: dict[str, Any] = {}
         self.static: dict[str, Any] = {}
         self.refused: dict[str, str] = {}
-        self.hints = _hints(self.python_class)
+        self.hints = class_hints(self.python_class)
 
     def type(self) -> ModuleType:
         """Return the module's type: one that is known already, or a new one."""
@@ -140,11 +147,9 @@ class _Reader:
         return {name: module_type_of(child) for name, child in children if child is not None}
 
     def _make(self, modules: dict[str, ModuleType]) -> ModuleType:
-        name = f"__torch__.{self.python_class.__module__}.{self.python_class.__qualname__}"
-        name = name.replace("__torch__.__main__.", "__torch__.").replace(".<locals>", "")
-        compiler = _MethodCompiler(self.module)
+        compiler = MethodCompiler(self.module)
         made = make_module_type(
-            unique_name(name),
+            unique_name(qualified_name(self.python_class)),
             Methods(compiler, compiler.versions, compiler.typed, compiler.has, compiler.parameters),
             slots=self.slots,
             constants=self.constants,
@@ -153,7 +158,7 @@ class _Reader:
             refused=self.refused,
             marked=_marked(self.module),
             container=next((k for cls, k in _CONTAINERS if isinstance(self.module, cls)), ""),
-            properties=frozenset(_properties(self.python_class)),
+            properties=frozenset(properties_of(self.python_class)),
             python_class=self.python_class,
         )
         compiler.type = made
@@ -218,6 +223,8 @@ class _Reader:
 
     def _slot(self, name: str, value: Any) -> None:
         hinted, found = self._hinted(name), type_of(value)
+        if isinstance(found, ClassType) and not getattr(found.owner, "is_declared", True):
+            found = ANY  # a class that its user has not scripted: objects of Python
         if isinstance(hinted, UnionType) or hinted == ANY:
             hinted = None  # the value says more
         if hinted is None and isinstance(value, list | dict) and not value:
@@ -248,14 +255,14 @@ def _equal(first: Any, second: Any) -> bool:
         return False
 
 
-def _hints(python_class: type) -> dict[str, Any]:
+def class_hints(python_class: type) -> dict[str, Any]:
     """Return the annotations of a class and its bases, but for those of `nn.Module`."""
     found: dict[str, Any] = {}
     for base in reversed(python_class.__mro__):
         if base in nn.Module.__mro__:
             continue
         try:
-            found.update(typing.get_type_hints(base))
+            found.update(typing.get_typeclass_hints(base))
         except (NameError, TypeError, AttributeError):  # names that only type checkers know
             found.update(inspect.get_annotations(base))
     return found
@@ -269,12 +276,12 @@ def _finals(hints: dict[str, Any]) -> set[str]:
     }
 
 
-class _MethodCompiler:
-    """Compiles methods of one module type, by name."""
+class MethodCompiler:
+    """Compiles methods of one module type, or of a class of other objects, by name."""
 
     type: ModuleType
 
-    def __init__(self, module: nn.Module) -> None:
+    def __init__(self, module: nn.Module | type) -> None:
         self.module = module
         self._typed: list[tuple[str, dict[str, Type], Known]] = []
 
@@ -290,7 +297,7 @@ class _MethodCompiler:
         _, types, known = self._typed[int(typed)] if typed else (base, None, None)
         return compile_tree(
             within_modes(found, function),
-            resolver_of(plain, mode_classes(function)),
+            resolver_of(plain, {**_own_name(self.module), **mode_classes(function)}),
             self_type=self.type.class_type,
             name=f"{self.type.name}.{name}",
             defaults=defaults_of(plain),
@@ -338,7 +345,7 @@ class _MethodCompiler:
         return found
 
 
-def _function(module: nn.Module, name: str) -> FunctionType | None:
+def _function(module: nn.Module | type, name: str) -> FunctionType | None:
     """Return the Python function of a method; None if there is none."""
     found = inspect.getattr_static(module, name, None)
     if isinstance(found, MethodType):
@@ -348,7 +355,12 @@ def _function(module: nn.Module, name: str) -> FunctionType | None:
     if not isinstance(found, FunctionType):
         return None
     is_ours = getattr(nn.Module, name, None) is not found
-    return found if is_ours and name != "__init__" else None
+    return found if is_ours and (name != "__init__" or isinstance(module, type)) else None
+
+
+def _own_name(owner: nn.Module | type) -> dict[str, type]:
+    """Return the name of a class: while a decorator runs, no namespace has it yet."""
+    return {owner.__name__: owner} if isinstance(owner, type) else {}
 
 
 def _parameters(function: FunctionType) -> list[inspect.Parameter]:
@@ -393,9 +405,9 @@ def _is_foreign(annotation: Any) -> bool:
     return False
 
 
-def _properties(python_class: type) -> Iterator[str]:
-    """Iterate over the names of properties that are not those of all modules."""
-    for base in python_class.__mro__[: python_class.__mro__.index(nn.Module)]:
+def properties_of(python_class: type, root: type = nn.Module) -> Iterator[str]:
+    """Iterate over the names of properties that are not those of a base class."""
+    for base in python_class.__mro__[: python_class.__mro__.index(root)]:
         yield from (name for name, value in vars(base).items() if isinstance(value, property))
 
 

@@ -15,7 +15,7 @@ from minitorch2.script.frontend.compile import CompiledFunction
 from minitorch2.script.frontend.sugared import COPY_OF
 from minitorch2.script.ir.graph import Graph, Node, Value
 from minitorch2.script.ir.python_constants import PythonConstant, first_changed
-from minitorch2.script.ir.types import ClassType
+from minitorch2.script.ir.types import is_module_type
 from minitorch2.script.modules.argument_types import Test, test_of, wrong_type
 from minitorch2.script.operators.schema import NO_DEFAULT, Argument, FunctionSchema
 from minitorch2.script.passes.inline import inline
@@ -273,7 +273,7 @@ class LiftedGraph:
             path = _path_of(node, modules)
             if path is None:
                 continue
-            if isinstance(node.output.type, ClassType):
+            if is_module_type(node.output.type):
                 modules[node.output] = path
             elif node.attributes["name"] not in written:
                 if path not in inputs:

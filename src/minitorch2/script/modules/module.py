@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache, partial
 from inspect import Parameter
-from typing import Any, Literal, TypeAlias
+from typing import Any, ClassVar, Literal, TypeAlias
 
 from torch import nn
 
@@ -118,6 +118,7 @@ class ModuleType:
         sugar: makes what the front end sees where a graph has a module of this type.
     """
 
+    is_module: ClassVar[bool] = True
     name: str
     slots: dict[str, Slot]
     constants: dict[str, Any]

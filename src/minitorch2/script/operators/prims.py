@@ -225,6 +225,7 @@ PRIMS: Final[dict[str, Rule]] = {
     "prim::TupleIndex": _no_rule,
     "prim::TupleSlice": _no_rule,
     "prim::DictConstruct": _dict_construct,
+    "prim::CreateObject": lambda node: _shape(node, 0, 1),
     "prim::GetAttr": _attribute("name", 1),
     "prim::SetAttr": _attribute("name", 2),
     "prim::CallFunction": _attribute("function"),

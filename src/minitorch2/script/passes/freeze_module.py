@@ -12,7 +12,7 @@ import torch
 
 from minitorch2.script.analysis.alias_db import AliasDb
 from minitorch2.script.ir.graph import Graph, Node, Value
-from minitorch2.script.ir.types import ClassType, ListType, TensorType
+from minitorch2.script.ir.types import ListType, TensorType, is_module_type
 from minitorch2.script.passes.constants import constant_before, is_immutable
 from minitorch2.script.passes.copying import replace_node
 from minitorch2.script.passes.rewriting import Rewrite, script_pass
@@ -33,7 +33,7 @@ def freeze_module(graph: Graph, module: object) -> Iterator[Rewrite]:
         if node.inputs[0] not in objects or name in written:
             continue
         value = getattr(objects[node.inputs[0]], name)
-        if isinstance(node.output.type, ClassType):
+        if is_module_type(node.output.type):
             objects[node.output] = value
         elif not aliases.has_writers(node.output):
             if isinstance(value, torch.Tensor):

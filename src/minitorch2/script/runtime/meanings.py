@@ -8,7 +8,7 @@ import sys
 from collections import namedtuple
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from typing import Any, Final, TypeAlias
 
 import torch
@@ -173,6 +173,11 @@ def _slice(node: Node, make: Makers) -> Callable[..., Any]:
     return lambda items: items[begin:end]
 
 
+def _object(node: Node, make: Makers) -> Callable[..., Any]:
+    owner: Any = getattr(node.output.type, "owner", None)
+    return partial(object.__new__, owner.python_class)
+
+
 def _attribute(node: Node, make: Makers) -> Callable[..., Any]:
     return operator.attrgetter(node.attributes["name"])
 
@@ -195,7 +200,7 @@ def _method(node: Node, make: Makers) -> Callable[..., Any]:
 
     def call(*args: Any) -> Any:
         if not made:
-            made.append(make.function(owner.method(name).graph))
+            made.append(make.function(owner.methods[name].graph))
         return made[0](*args)
 
     return call
@@ -322,6 +327,7 @@ PRIMITIVES: Final[Mapping[str, Callable[[Node, Makers], Callable[..., Any]]]] = 
     "prim::ListUnpack": _unpack,
     "prim::TupleIndex": lambda node, make: operator.getitem,
     "prim::TupleSlice": _slice,
+    "prim::CreateObject": _object,
     "prim::GetAttr": _attribute,
     "prim::SetAttr": _set_attribute,
     "prim::CallFunction": _function,
