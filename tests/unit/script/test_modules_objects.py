@@ -239,3 +239,25 @@ def test_errors_of_objects_name_the_line(function: object, cause: str, line: str
 def test_a_class_that_inherits_is_refused() -> None:
     with pytest.raises(ScriptError, match="inherits from Plain"):
         script_class(Child)
+
+
+class Scaled:
+    BY = 2
+
+    def __init__(self, k: int):
+        self.k = k
+
+    def result(self) -> int:
+        return self.k * self.BY
+
+
+def uses_class_constants(k: int) -> int:
+    made = Scaled(k)
+    return made.result() + Scaled.BY + made.BY
+
+
+def test_objects_follow_the_constants_of_their_class(monkeypatch: pytest.MonkeyPatch) -> None:
+    scripted = jit.script(uses_class_constants)
+    assert scripted(5) == uses_class_constants(5)
+    monkeypatch.setattr(Scaled, "BY", 7)
+    assert scripted(5) == uses_class_constants(5) == 49

@@ -38,9 +38,9 @@ def kinds(namespace: str, names: str) -> frozenset[str]:
 
 PURE_PRIMITIVES: Final = kinds(
     "prim",
-    "Constant ConstantChunk CreateObject DictConstruct GetAttr If isinstance ListConstruct ListUnpack"
-    " Loop TupleConstruct TupleIndex TupleSlice TupleUnpack Uninitialized unchecked_cast format"
-    " dtype device requires_grad layout is_cuda",
+    "Constant ConstantChunk CreateObject DictConstruct GetAttr If isinstance ListConstruct"
+    " ListUnpack Loop TupleConstruct TupleIndex TupleSlice TupleUnpack Uninitialized"
+    " unchecked_cast format dtype device requires_grad layout is_cuda",
 )
 """Kinds of the IR that do nothing but give outputs; their blocks are asked apart."""
 

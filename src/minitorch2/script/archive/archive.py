@@ -253,7 +253,8 @@ class _Loader:
     def _object(self, data: Instance) -> Any:
         if id(data) not in self._objects:
             type_ = self.library.module_type(data.class_name)
-            made = self._objects[id(data)] = object.__new__(type_.python_class)
+            made: Any = object.__new__(type_.python_class)
+            self._objects[id(data)] = made
             for name, value in data.state.items():
                 setattr(made, name, self._value(value))
         return self._objects[id(data)]

@@ -306,7 +306,8 @@ class LoggerMethod(SugaredValue):
 
 
 register_sugar(
-    lambda given: isinstance(getattr(given, "__self__", None), logging.Logger), LoggerMethod
+    lambda given: isinstance(getattr(given, "__self__", None), logging.Logger),
+    lambda given, _: LoggerMethod(given),
 )
 
 

@@ -40,7 +40,7 @@ from minitorch2.script.syntax.errors import ScriptError
 from minitorch2.script.syntax.source import NOWHERE, SourceRange
 
 Predicate = Callable[[Any], bool]
-Maker = Callable[[Any], SugaredValue]
+Maker = Callable[[Any, PythonConstants], SugaredValue]
 
 _MAKERS: Final[list[tuple[Predicate, Maker]]] = []
 """Sugared values of kinds of objects that higher rooms know; the latest comes first."""
@@ -100,7 +100,7 @@ def to_sugared_value(
         return sugar(given)
     for predicate, maker in _MAKERS:
         if predicate(given):
-            return maker(given)
+            return maker(given, constants)
     if is_constant(given):
         return ConstantValue(given, where.text())
     if callable(given) and (form := form_of(given)) is not None:

@@ -209,7 +209,7 @@ class FutureType(Type):
 
 @dataclass(frozen=True)
 class ClassType(Type):
-    """Objects of one module type or class; `owner` describes its attributes. The name identifies it."""
+    """Objects of one module type or class, by name; `owner` describes its attributes."""
 
     name: str
     owner: object = field(default=None, compare=False)

@@ -5,6 +5,7 @@ Methods are compiled when something calls them, beginning with `forward`.
 
 from __future__ import annotations
 
+import builtins
 import inspect
 import typing
 from collections.abc import Iterator, Mapping, Sequence
@@ -262,7 +263,7 @@ def class_hints(python_class: type) -> dict[str, Any]:
         if base in nn.Module.__mro__:
             continue
         try:
-            found.update(typing.get_typeclass_hints(base))
+            found.update(typing.get_type_hints(base))
         except (NameError, TypeError, AttributeError):  # names that only type checkers know
             found.update(inspect.get_annotations(base))
     return found
@@ -281,7 +282,7 @@ class MethodCompiler:
 
     type: ModuleType
 
-    def __init__(self, module: nn.Module | type) -> None:
+    def __init__(self, module: nn.Module | builtins.type) -> None:
         self.module = module
         self._typed: list[tuple[str, dict[str, Type], Known]] = []
 

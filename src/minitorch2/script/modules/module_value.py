@@ -339,7 +339,9 @@ class ScriptFunctionValue(SugaredValue):
         return call_compiled(emission, compiled, arguments, where)
 
 
-register_sugar(lambda given: isinstance(given, ScriptFunction), ScriptFunctionValue)
+register_sugar(
+    lambda given: isinstance(given, ScriptFunction), lambda given, _: ScriptFunctionValue(given)
+)
 
 
 def make_module_type(name: str, methods: Methods, **parts: Any) -> ModuleType:

@@ -42,7 +42,7 @@ _KNOWN: Final[WeakKeyDictionary[type, ObjectType]] = WeakKeyDictionary()
 
 @dataclass(eq=False)
 class ObjectType(ModuleType):
-    """A class whose objects are no modules: values like lists, which code makes and passes on.
+    """A class whose objects are values like lists, and not modules: code makes and passes them on.
 
     Attributes:
         is_declared: its user has scripted it; others are compiled where a script names them.
@@ -61,6 +61,12 @@ class InstanceValue(ModuleValue):
 
     def describe(self) -> str:
         return f"an object of class {self.type.name.rpartition('.')[2]}"
+
+    def attr(self, emission: Emission, name: str, where: SourceRange) -> SugaredValue:
+        if name in self.type.static and name not in self.type.slots:
+            owner = ObjectClassValue(self.type.python_class, emission.constants)
+            return owner.attr(emission, name, where)
+        return super().attr(emission, name, where)
 
     def set_attr(
         self, emission: Emission, name: str, value: SugaredValue, where: SourceRange
@@ -105,7 +111,7 @@ class ObjectClassValue(ClassValue):
         where: SourceRange,
     ) -> None:
         """Do what the `__init__` of a dataclass does, which has no source."""
-        given, names = bind(self.object, arguments, where)
+        given, _ = bind(self.object, arguments, where)
         for field in dataclasses.fields(self.object):
             default = field.default
             if field.name not in given and field.default_factory is not dataclasses.MISSING:
@@ -222,7 +228,7 @@ def _read_attributes(type_: ObjectType, where: SourceRange) -> None:
 
 
 def _why_not(python_class: type) -> str | None:
-    """Say why a class is no type of objects of the language; None if it is one."""
+    """Say why the language has no objects of a class; None if it has them."""
     if python_class.__bases__ != (object,) or type(python_class) is not type:
         return f"inherits from {python_class.__bases__[0].__qualname__}, and has to be plain"
     if "__new__" in vars(python_class):
