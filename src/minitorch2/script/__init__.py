@@ -11,10 +11,12 @@ Python's object model, and files (TorchScript overview).
     type  ::= Tensor | Float(2, *, s0, requires_grad=1, device=cpu) | int | float | bool | str
             | NoneType | Scalar | Device | type[] | type? | (type, ...) | Dict(type, type)
             | Future(type) | NamedTuple | module name | class name
+            | Enum(name)
     control ::= prim::If(cond) with 2 blocks, no inputs, as many outputs as the node
             | prim::Loop(trips, go, x...) with 1 block (i, a...) -> (go, b...)
     object  ::= prim::CreateObject() | prim::GetAttr[name](object)
             | prim::SetAttr[name](object, value) | prim::CallMethod[name](object, value*)
+    member  ::= prim::EnumName(member) | prim::EnumValue(member)   comparisons are operators
     region  ::= prim::DifferentiableGraph_k | prim::FusionGroup_k   with a graph as attribute
 
 Read the rooms from bottom to top. `syntax` makes trees of text. `ir` has types and graphs,

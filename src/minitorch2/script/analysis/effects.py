@@ -20,6 +20,7 @@ from minitorch2.script.ir.types import (
     NUMBER,
     SCALAR_TYPE,
     STR,
+    EnumType,
     FunctionType,
     OptionalType,
     TensorType,
@@ -38,8 +39,8 @@ def kinds(namespace: str, names: str) -> frozenset[str]:
 
 PURE_PRIMITIVES: Final = kinds(
     "prim",
-    "Constant ConstantChunk CreateObject DictConstruct GetAttr If isinstance ListConstruct"
-    " ListUnpack Loop TupleConstruct TupleIndex TupleSlice TupleUnpack Uninitialized"
+    "Constant ConstantChunk CreateObject DictConstruct EnumName EnumValue GetAttr If isinstance"
+    " ListConstruct ListUnpack Loop TupleConstruct TupleIndex TupleSlice TupleUnpack Uninitialized"
     " unchecked_cast format dtype device requires_grad layout is_cuda",
 )
 """Kinds of the IR that do nothing but give outputs; their blocks are asked apart."""
@@ -63,7 +64,7 @@ NEVER_RAISING: Final = kinds(
 IMMUTABLE: Final[frozenset[Type]] = frozenset(
     (INT, FLOAT, BOOL, COMPLEX, STR, NONE, NUMBER, DEVICE, SCALAR_TYPE, LAYOUT, MEMORY_FORMAT)
 )
-TRANSPARENT: Final = (OptionalType, TupleType, FunctionType)
+TRANSPARENT: Final = (OptionalType, TupleType, FunctionType, EnumType)
 """Types that cannot be written to themselves; what they hold may be."""
 
 FORM_CHANGES: Final = kinds(

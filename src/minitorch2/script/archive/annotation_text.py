@@ -11,6 +11,7 @@ from minitorch2.script.ir.types import (
     SCALAR_TYPE,
     ClassType,
     DictType,
+    EnumType,
     FutureType,
     ListType,
     OptionalType,
@@ -50,7 +51,7 @@ def annotation_text(given: Type) -> str:
             return f"Tuple[{', '.join(map(annotation_text, elements)) or '()'}]"
         case TupleType(_, _, name) if name is not None:
             return class_name_of(name)
-        case ClassType(name, _):
+        case ClassType(name, _) | EnumType(name, _):
             return class_name_of(name)
     return _PRIMITIVES.get(given, str(given))
 

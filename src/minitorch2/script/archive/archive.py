@@ -16,13 +16,14 @@ from minitorch2.errors import ArchiveError
 from minitorch2.script.archive.annotation_text import annotation_text, class_name_of
 from minitorch2.script.archive.container import Contents, File, read_container, write_container
 from minitorch2.script.archive.literals import literal_text, numbered
-from minitorch2.script.archive.pickle_subset import Instance, TypedContainer
+from minitorch2.script.archive.pickle_subset import Instance, Member, TypedContainer
 from minitorch2.script.archive.print_code import References, print_code
 from minitorch2.script.archive.read_code import CodeLibrary
 from minitorch2.script.frontend.compile import CompiledFunction
 from minitorch2.script.ir.types import (
     ClassType,
     DictType,
+    EnumType,
     ListType,
     OptionalType,
     TupleType,
@@ -124,6 +125,8 @@ class _Values:
                 return tuple(map(self.value, value, elements))
             case ClassType(_, ModuleType() as owner):
                 return self.instance(value, owner)
+            case EnumType(name):
+                return Member(class_name_of(name), value.value)
         return numbered(value)
 
 
@@ -149,6 +152,8 @@ def _definition(name: str, object: Any, references: References) -> str:
             return _class(type_, references)
         case TupleType():
             return _named_tuple(object, references)
+        case EnumType():
+            return _enumeration(object)
         case ClassType():
             raise ArchiveError(f"objects of class {name} cannot be saved in an archive")
     return print_code(object.graph, object.schema, references=references, name=_last(name))
@@ -162,6 +167,16 @@ def _named_tuple(type_: TupleType, references: References) -> str:
     fields = zip(type_.names or (), type_.elements, strict=True)
     lines = [f"  {name} : {references.annotation(element)}" for name, element in fields]
     return "\n".join([f"class {_last(type_.name or '')}(NamedTuple):", *lines]) + "\n"
+
+
+def _enumeration(type_: EnumType) -> str:
+    values = {member.name: literal_text(member.value) for member in type_.python_class or ()}
+    if None in values.values():
+        raise ArchiveError(
+            f"the values of the members of {type_.name} cannot be saved in an archive"
+        )
+    lines = [f"  {name} = {text}" for name, text in values.items()]
+    return "\n".join([f"class {_last(type_.name)}(Enum):", *lines]) + "\n"
 
 
 def _class(type_: ModuleType, references: References) -> str:
@@ -242,6 +257,8 @@ class _Loader:
         match data:
             case Instance():
                 return self._object(data)
+            case Member():
+                return self.library.enumeration(data.class_name)(data.value)
             case list():
                 data[:] = map(self._value, data)
             case dict():

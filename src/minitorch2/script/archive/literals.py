@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from enum import Enum
 from typing import Any, Final
 
 import torch
@@ -50,6 +51,8 @@ def numbered(value: Any) -> Any:
 def literal_text(value: Any) -> str | None:
     """Return a constant as text; None if only the table of constants can hold it."""
     match numbered(value):
+        case Enum():
+            return None
         case bool() | None | int() as plain:
             return repr(plain)
         case float() as number if math.isfinite(number):

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import io
 import pickle
+import pickletools
 import struct
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 import torch
 
@@ -57,6 +58,14 @@ class Instance:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.state = state
+
+
+@dataclass(frozen=True)
+class Member:
+    """A member of an enumeration of the archive, as data: the name of its class, and its value."""
+
+    class_name: str
+    value: Any
 
 
 @dataclass(frozen=True, eq=False)
@@ -194,6 +203,12 @@ class SubsetPickler:
         self._out.write(pickle.BUILD)
         self._remember(value)
 
+    def _write_member(self, value: Member) -> None:
+        module, _, name = value.class_name.rpartition(".")
+        self._out.write(_global(module, name))
+        self._write(value.value)  # torch.jit calls the class with this, and not with a tuple
+        self._out.write(pickle.REDUCE)
+
     def _write_tensor(self, value: torch.Tensor) -> None:
         if self._remembered(value):
             return
@@ -233,6 +248,7 @@ class SubsetPickler:
         torch.device: _write_device,
         TypedContainer: _write_container,
         Instance: _write_instance,
+        Member: _write_member,
         torch.Tensor: _write_tensor,
         tuple: _write_tuple,
     }
@@ -253,7 +269,7 @@ class SubsetUnpickler(pickle.Unpickler):
         read_storage: Callable[[str], bytes],
         device: torch.device | None = None,
     ) -> None:
-        super().__init__(io.BytesIO(data))
+        super().__init__(io.BytesIO(with_tuples(data)))
         self.read_storage = read_storage
         self.device = device
         self.storages: dict[str, torch.UntypedStorage] = {}
@@ -331,8 +347,34 @@ class _Created:
 
     class_name: ClassVar[str]
 
-    def __new__(cls, *_: object) -> Instance:  # type: ignore[misc]
-        return Instance(cls.class_name, {})
+    def __new__(cls, *value: object) -> Instance | Member:  # type: ignore[misc]
+        return Member(cls.class_name, *value) if value else Instance(cls.class_name, {})
+
+
+_SCALARS: Final = frozenset({"BININT", "BININT1", "BININT2", "LONG1", "BINFLOAT", "BINUNICODE"})
+
+
+def with_tuples(data: bytes) -> bytes:
+    """Put into a tuple what a pickle of torch.jit calls an enumeration with; Python asks for one.
+
+    Raises:
+        ArchiveError: the pickle is damaged.
+    """
+    made, before, text = bytearray(), "", dict[object, str]()
+    try:
+        found = [*pickletools.genops(data)]
+    except ValueError as error:
+        raise ArchiveError(f"a pickle of the archive is damaged: {error}") from error
+    ends = [place or 0 for _, _, place in found[1:]] + [len(data)]
+    for (opcode, argument, place), end in zip(found, ends, strict=True):
+        if opcode.name == "REDUCE" and before in _SCALARS:
+            made += pickle.TUPLE1
+        made += data[place or 0 : end]
+        if opcode.name in ("BINPUT", "LONG_BINPUT"):
+            text[argument] = before
+        else:
+            before = text.get(argument, "") if "BINGET" in opcode.name else opcode.name
+    return bytes(made)
 
 
 _REBUILDERS: Mapping[tuple[str, str], Callable[..., Any]] = {

@@ -11,6 +11,7 @@ import keyword
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import Any, Final
 
 from minitorch2.errors import ArchiveError
@@ -19,7 +20,15 @@ from minitorch2.script.archive.inlining import inlined_values
 from minitorch2.script.archive.literals import literal_text
 from minitorch2.script.ir.graph import Block, Graph, Node, Value, is_none
 from minitorch2.script.ir.print_ir import hint_of
-from minitorch2.script.ir.types import FLOAT, ClassType, ListType, TupleType, Type
+from minitorch2.script.ir.types import (
+    FLOAT,
+    ClassType,
+    EnumType,
+    ListType,
+    TupleType,
+    Type,
+    type_of,
+)
 from minitorch2.script.operators.registry import operator_of
 from minitorch2.script.operators.schema import NO_DEFAULT, FunctionSchema
 
@@ -70,8 +79,9 @@ class References:
 
     def annotation(self, type_: Type) -> str:
         """Return a type as text, and note the classes in it."""
-        if isinstance(type_, ClassType) or (isinstance(type_, TupleType) and type_.name):
-            self.types.setdefault(class_name_of(type_.name or ""), type_)
+        match type_:
+            case ClassType(name, _) | EnumType(name, _) | TupleType(_, _, str() as name):
+                self.types.setdefault(class_name_of(name), type_)
         for inner in type_.contained():
             self.annotation(inner)
         return annotation_text(type_)
@@ -176,6 +186,8 @@ class CodePrinter:
         return self.expressions.get(value) or self._name(value)
 
     def _literal(self, value: Any) -> str:
+        if isinstance(value, Enum):
+            return f"{self.references.annotation(type_of(value))}.{value.name}"
         text = literal_text(value)
         return self.references.constant(value) if text is None else text
 
@@ -337,6 +349,9 @@ class CodePrinter:
             return f"{target}.{name}"
         return f'getattr({target}, "{name}")'
 
+    def _of_member(self, node: Node) -> str:
+        return f"({self._text(node.inputs[0])}).{node.kind.removeprefix('prim::Enum').lower()}"
+
     def _object(self, node: Node) -> str:
         name = self.references.annotation(node.output.type)
         return f"{name}.__new__({name})"
@@ -387,6 +402,8 @@ class CodePrinter:
         "prim::TupleIndex": _tuple_index,
         "prim::TupleSlice": _tuple_slice,
         "prim::CreateObject": _object,
+        "prim::EnumName": _of_member,
+        "prim::EnumValue": _of_member,
         "prim::GetAttr": _get_attribute,
         "prim::CallMethod": _call_method,
         "prim::CallFunction": _call_function,

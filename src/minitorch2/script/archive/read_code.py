@@ -12,6 +12,7 @@ import math
 import typing
 from collections.abc import Mapping
 from dataclasses import replace
+from enum import Enum
 from typing import Any, Final, Literal
 
 import torch
@@ -27,8 +28,17 @@ from minitorch2.script.frontend.python_values import to_sugared_value
 from minitorch2.script.frontend.resolver import Resolver
 from minitorch2.script.frontend.sugared import sugar
 from minitorch2.script.ir.graph import NOT_CONSTANT, Graph, Value
-from minitorch2.script.ir.types import NONE, NUMBER, OBJECT_TYPES, SCALAR_TYPE, TupleType, Type
-from minitorch2.script.modules.from_nn_module import unique_name
+from minitorch2.script.ir.qualified_names import unique_name
+from minitorch2.script.ir.types import (
+    NONE,
+    NUMBER,
+    OBJECT_TYPES,
+    SCALAR_TYPE,
+    EnumType,
+    TupleType,
+    Type,
+    enum_type,
+)
 from minitorch2.script.modules.function import ScriptFunction
 from minitorch2.script.modules.intrinsics import annotate, wait
 from minitorch2.script.modules.module import Methods, ModuleType, Slot
@@ -129,12 +139,21 @@ class CodeLibrary:
         kind = base.id if isinstance(base, t.Name) else ""
         if kind == "NamedTuple":
             self._objects[name] = self._named_tuple(definition, name)
+        elif kind == "Enum":
+            self._objects[name] = _enumeration(definition, name)
         elif kind == "Module":
             self._module(definition, name)
         elif not definition.bases:
             self._object_class(definition, name)
         else:
             raise ArchiveError(f"{name} is a class of a kind that no file has")
+
+    def enumeration(self, name: str) -> type[Enum]:
+        """Return the enumeration of a qualified name."""
+        found = self.find(name)
+        if not isinstance(found, EnumType) or found.python_class is None:
+            raise ArchiveError(f"{name} is no enumeration")
+        return found.python_class
 
     def module_type(self, name: str) -> ModuleType:
         """Return the module type of a qualified name."""
@@ -212,6 +231,22 @@ def _annotations(definition: t.ClassDef) -> dict[str, t.Expr]:
     return found
 
 
+def _enumeration(definition: t.ClassDef, name: str) -> Type:
+    make: Any = Enum
+    return enum_type(make(name.rpartition(".")[2], _members(definition)), name)
+
+
+def _members(definition: t.ClassDef) -> dict[str, Any]:
+    """Return the values of an enumeration's members, by name."""
+    return {
+        statement.targets[0].id: _evaluated(statement.value)
+        for statement in definition.body
+        if isinstance(statement, t.Assign)
+        and isinstance(statement.targets[0], t.Name)
+        and statement.value is not None
+    }
+
+
 def _listed(definition: t.ClassDef, name: str) -> list[Any]:
     for statement in definition.body:
         match statement:
@@ -222,14 +257,8 @@ def _listed(definition: t.ClassDef, name: str) -> list[Any]:
 
 def _final_values(definition: t.ClassDef) -> dict[str, Any]:
     """Return the constants of a class: ``p : Final[float] = 0.5``."""
-    return {
-        statement.targets[0].id: _evaluated(statement.value)
-        for statement in definition.body
-        if isinstance(statement, t.Assign)
-        and isinstance(statement.targets[0], t.Name)
-        and statement.value is not None
-        and statement.type is not None
-    }
+    body = [each for each in definition.body if isinstance(each, t.Assign) and each.type]
+    return _members(replace(definition, body=tuple(body)))
 
 
 def _evaluated(value: t.Expr) -> Any:
@@ -369,6 +398,10 @@ class _Place(SugaredValue):
         self._name = name
 
     def attr(self, emission: Emission, name: str, where: SourceRange) -> SugaredValue:
+        if isinstance(self._library.definitions.get(self._name), t.ClassDef) and isinstance(
+            found := self._library.find(self._name), EnumType
+        ):
+            return to_sugared_value(found.python_class, where).attr(emission, name, where)
         return self._below(name)
 
     def _below(self, name: str) -> _Place:

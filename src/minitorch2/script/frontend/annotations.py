@@ -94,6 +94,8 @@ def type_from_object(given: Any) -> ir.Type:
     for read in CLASS_READERS if isinstance(given, type) else ():
         if (known := read(given)) is not None:
             return known
+    if ir.is_enumeration(given):
+        return ir.enum_type(given)
     origin = typing.get_origin(given)
     if origin in (typing.Union, types.UnionType):
         return _union(partial(type_from_object, part) for part in typing.get_args(given))

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import Any, Final, Protocol
 
 from minitorch2.script.frontend.environment import Environment, Frame, Variable
@@ -261,9 +262,9 @@ class Emission:
         value: Value,
         where: SourceRange,
         declared: Type | None = None,
-        known: bool | None = None,
+        known: bool | Enum | None = None,
     ) -> None:
-        """Give a name a value in the graph, which may be a known bool."""
+        """Give a name a value in the graph, which may be a known bool or member."""
         old = self.environment.variable(name)
         declared = declared or (old.declared if old else None)
         self.node("prim::Store", (value,), (), where, name=name)
@@ -288,6 +289,6 @@ class Compiler(Protocol):
         function: Any,
         values: Mapping[str, Value],
         fixed: Mapping[str, SugaredValue],
-        known: Mapping[str, bool | None],
+        known: Mapping[str, bool | Enum | None],
         where: SourceRange,
     ) -> Callee: ...

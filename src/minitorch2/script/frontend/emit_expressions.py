@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import difflib
 import operator
+from enum import Enum
 from functools import partial
 
 from minitorch2.script.frontend.annotations import type_of_annotation
 from minitorch2.script.frontend.emission import Arguments, Emission, SugaredValue
 from minitorch2.script.frontend.emit_calls import emit_annotate
 from minitorch2.script.frontend.emit_containers import ContainerEmitter
+from minitorch2.script.frontend.enumerations import MemberValue
 from minitorch2.script.frontend.environment import Variable
 from minitorch2.script.frontend.python_values import FormValue, OperatorValue, to_sugared_value
 from minitorch2.script.frontend.resolver import MISSING
@@ -50,7 +52,7 @@ class ExpressionEmitter(ContainerEmitter):
         name, where = expression.id, expression.range
         found = self.environment.find(name)
         if (known := self.environment.known(name)) is not None:
-            return ConstantValue(known)
+            return MemberValue(known) if isinstance(known, Enum) else ConstantValue(known)
         if isinstance(found, Variable):
             return sugar(self.load(name, found, where))
         if found is not None:

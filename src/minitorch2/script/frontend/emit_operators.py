@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
+from functools import reduce
 from typing import Any, Final
 
 import torch
@@ -23,6 +24,7 @@ from minitorch2.script.ir.types import (
     INT,
     NONE,
     STR,
+    EnumType,
     OptionalType,
     TensorType,
     TupleType,
@@ -236,6 +238,9 @@ class OperatorEmitter(Emission):
         if not items:
             return self.truth(False, where)
         values = [part.as_value(self, where) for part in items]
+        if isinstance(value.type, EnumType):
+            equal = [self.emit("aten::eq", (value, part), where) for part in values]
+            return reduce(lambda a, b: self.emit("aten::__or__", (a, b), where), equal)
         return self.emit("aten::__contains__", (list_of(self, values, where), value), where)
 
 

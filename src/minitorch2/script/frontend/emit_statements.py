@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from enum import Enum
 from importlib import import_module
 from typing import Final
 
@@ -102,7 +103,7 @@ class StatementEmitter(ExpressionEmitter):
             listed = None
             if isinstance(given.type, TupleType) and old is not None and old.declared is not None:
                 listed = convert(self.graph, given, old.declared, where)
-            known = value.constant() if isinstance(value.constant(), bool) else None
+            known = value.constant() if isinstance(value.constant(), bool | Enum) else None
             self.store(name, given if listed is None else listed, where, known=known)
             return
         if self.loops and self.environment.find(name) is not None:

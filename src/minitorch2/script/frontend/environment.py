@@ -8,6 +8,7 @@ A name of a first-class value has a type here, and its value travels through ``p
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from enum import Enum
 from typing import Generic, TypeVar
 
 from minitorch2.script.ir.types import Type, unify
@@ -22,13 +23,13 @@ class Variable:
 
     Attributes:
         declared: the type that the user wrote for this name, if any.
-        known: the bool that it was set to, if a branch on it is decided while compiling.
+        known: the bool or member that it was set to, if a branch on it is decided while compiling.
     """
 
     type: Type
     where: SourceRange
     declared: Type | None = None
-    known: bool | None = None
+    known: bool | Enum | None = None
 
 
 @dataclass
@@ -78,8 +79,8 @@ class Environment(Generic[Sugar]):
         found = self.find(name)
         return found if isinstance(found, Variable) else None
 
-    def known(self, name: str) -> bool | None:
-        """Return the bool that a name surely has here; None if it is not known."""
+    def known(self, name: str) -> bool | Enum | None:
+        """Return the bool or member that a name surely has here; None if it is not known."""
         for frame in reversed(self.frames):
             if name in frame.variables:
                 return frame.variables[name].known

@@ -1,7 +1,8 @@
 """Functions that compile for the arguments of a call, and not for all arguments.
 
-A branch on an argument that is None or a bool in a call is decided there. The other side need not
-compile: ``def f(x, pairs: bool = False)`` may give a tensor, or a tuple with ``pairs``.
+A branch on an argument that is None, a bool or a member of an enumeration in a call is decided
+there. The other side need not compile: ``def f(x, pairs: bool = False)`` may give a tensor, or a
+tuple with ``pairs``.
 
     f(x)  -->  f without the parameter pairs, whose body begins with pairs = False
 """
@@ -11,13 +12,14 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextvars import ContextVar
+from enum import Enum
 from typing import Final, TypeVar
 
 from minitorch2.script.frontend.emission import Arguments
 from minitorch2.script.syntax.errors import ScriptError
 
-Known = Mapping[str, bool | None]
-"""Arguments that are None or a bool in a call, by the names of their parameters."""
+Known = Mapping[str, bool | Enum | None]
+"""Arguments that are None, a bool or a member of an enumeration in a call, by parameters' names."""
 Compiled = TypeVar("Compiled")
 
 _FAILED: Final[ContextVar[dict[Hashable, ScriptError] | None]] = ContextVar("_FAILED", default=None)
@@ -25,7 +27,7 @@ _FAILED: Final[ContextVar[dict[Hashable, ScriptError] | None]] = ContextVar("_FA
 
 
 def known_arguments(parameters: Sequence[inspect.Parameter], arguments: Arguments) -> Known:
-    """Return the arguments of a call that are None or a bool, the defaults among them."""
+    """Return the arguments of a call, defaults among them, that are None, a bool or a member."""
     kinds = {parameter.kind for parameter in parameters}
     if arguments.is_open or inspect.Parameter.VAR_POSITIONAL in kinds:
         return {}
@@ -36,7 +38,9 @@ def known_arguments(parameters: Sequence[inspect.Parameter], arguments: Argument
         for each in parameters
     }
     return {
-        name: value for name, value in found.items() if value is None or isinstance(value, bool)
+        name: value
+        for name, value in found.items()
+        if value is None or isinstance(value, bool | Enum)
     }
 
 

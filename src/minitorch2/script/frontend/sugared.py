@@ -22,12 +22,14 @@ from minitorch2.script.frontend.refine import joined
 from minitorch2.script.ir.graph import Graph, Value
 from minitorch2.script.ir.python_constants import CONTAINERS, contents, first_changed
 from minitorch2.script.ir.types import (
+    ANY,
     BOOL,
     DEVICE,
     NONE,
     STR,
     ClassType,
     DictType,
+    EnumType,
     FunctionType,
     ListType,
     OptionalType,
@@ -132,11 +134,22 @@ class SimpleValue(SugaredValue):
         if isinstance(self.type, TupleType) and name in (self.type.names or ()):
             assert self.type.names is not None
             return self._element(emission, self.type.names.index(name), where)
+        if isinstance(self.type, EnumType) and name in ("name", "value"):
+            return self._of_member(emission, name, where)
         if self.type == DEVICE and name in ("type", "index"):
             return sugar(emission.emit(f"prim::{name}", (self.value,), where))
         if isinstance(self.type, OptionalType):
             raise self.not_refined(f"attribute {name}", where)
         return MethodValue(self.value, name)
+
+    def _of_member(self, emission: Emission, name: str, where: SourceRange) -> SugaredValue:
+        assert isinstance(self.type, EnumType)
+        type_ = STR if name == "name" else self.type.value_type
+        if type_ == ANY:
+            what = "has members whose values have several types"
+            raise self.refuse(what, where, code="script-enumeration", fix="compare the members")
+        kind = f"prim::Enum{name.capitalize()}"
+        return sugar(emission.node(kind, (self.value,), (type_,), where).output)
 
     def not_refined(self, what: str, where: SourceRange) -> ScriptError:
         """Return the error for using an optional as if it were not None."""

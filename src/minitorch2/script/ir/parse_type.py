@@ -13,6 +13,7 @@ from minitorch2.script.ir.types import (
     DTYPES,
     ClassType,
     DictType,
+    EnumType,
     FunctionType,
     FutureType,
     ListType,
@@ -144,9 +145,10 @@ def read_simple_type(reader: TextReader, *, facts: bool = True) -> Type:
     if name == "Future":
         reader.expect("(")
         return FutureType(*reader.listed(inner, ")"))
-    if name == "Function":
-        reader.expect("(")
-        return FunctionType(*reader.listed(lambda: reader.read("name"), ")"))
+    for word, kind in (("Function", FunctionType), ("Enum", EnumType)):
+        if name == word and reader.accept("("):
+            (inner_name,) = reader.listed(lambda: reader.read("name"), ")")
+            return kind(inner_name)
     if opened and facts and reader.ahead(2).text in (":", ")"):
         return _read_named_tuple(reader, name)
     return _named_type(name)

@@ -14,6 +14,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
+from enum import Enum
 from typing import Any, Final
 
 import torch
@@ -157,6 +158,8 @@ def attribute_text(value: Any) -> str:
             return str(value)
         case torch.device():
             return f'device("{value}")'
+        case Enum():
+            return f"<{type(value).__qualname__}.{value.name}>"
         case torch.Tensor():
             return _tensor_text(value)
         case Type():

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
+from enum import Enum, Flag
 from typing import Any, Final, TypeAlias
 from weakref import WeakKeyDictionary
 
 import torch
+
+from minitorch2.script.ir.qualified_names import qualified_name, unique_name
 
 Size: TypeAlias = "int | str | None"
 
@@ -219,6 +222,27 @@ class ClassType(Type):
 
 
 @dataclass(frozen=True)
+class EnumType(Type):
+    """Members of an enumeration, by its name; the class is None in a graph read from text."""
+
+    name: str
+    python_class: type[Enum] | None = field(default=None, compare=False)
+
+    def __str__(self) -> str:
+        return f"Enum({self.name})"
+
+    @property
+    def value_type(self) -> Type:
+        """The type of the members' values; `Any` if they have none in common."""
+        return _common(member.value for member in self.python_class or ())
+
+    @property
+    def is_plain(self) -> bool:
+        """Tell whether members are numbers or text, as those of an `IntEnum`."""
+        return self.python_class is not None and issubclass(self.python_class, int | str | float)
+
+
+@dataclass(frozen=True)
 class FunctionType(Type):
     """A scripted function as a value; its name identifies it."""
 
@@ -248,6 +272,7 @@ STR: Final = PrimitiveType("str")
 NONE: Final = PrimitiveType("NoneType")
 NUMBER: Final = PrimitiveType("Scalar")
 DEVICE: Final = PrimitiveType("Device")
+ANY_ENUM: Final = PrimitiveType("AnyEnumType")
 ANY: Final = PrimitiveType("Any")
 GENERATOR: Final = PrimitiveType("Generator")
 STREAM: Final = PrimitiveType("Stream")
@@ -272,6 +297,8 @@ def is_subtype_of(a: Type, b: Type) -> bool:
     if a == b or b == ANY or a in SUBTYPES.get(b, ()):
         return True
     match a, b:
+        case EnumType(), _ if b == ANY_ENUM:
+            return True
         case _, OptionalType(element):
             inner = a.element if isinstance(a, OptionalType) else a
             return a == NONE or is_subtype_of(inner, element)
@@ -456,12 +483,32 @@ def is_module_type(given: Type) -> bool:
     return isinstance(given, ClassType) and bool(getattr(given.owner, "is_module", True))
 
 
+def is_enumeration(given: Any) -> bool:
+    """Tell whether an object is a class of members; flags, which can be joined, are ints."""
+    return isinstance(given, type) and issubclass(given, Enum) and not issubclass(given, Flag)
+
+
+def enum_type(python_class: type[Enum], name: str | None = None) -> Type:
+    """Return the type of an enumeration's members.
+
+    Args:
+        python_class: the enumeration.
+        name: its name in graphs, if it has no other one yet.
+    """
+    if python_class not in OBJECT_TYPES:
+        own = unique_name(name or qualified_name(python_class))
+        OBJECT_TYPES[python_class] = EnumType(own, python_class)
+    return OBJECT_TYPES[python_class]
+
+
 def type_of(value: Any) -> Type:
     """Return the type of a Python value; it is its tag (TorchScript overview, "IValue").
 
     A tensor's is plain `Tensor`. An object with an attribute `script_type` has that type. A list
     or dictionary whose elements share no type holds `Any`; an empty one holds tensors.
     """
+    if is_enumeration(type(value)):
+        return enum_type(type(value))
     for python_class, its_type in CLASS_TYPES:
         if isinstance(value, python_class):
             return its_type

@@ -21,6 +21,7 @@ from minitorch2.script.ir.types import (
     STR,
     ClassType,
     DictType,
+    EnumType,
     ListType,
     OptionalType,
     TensorType,
@@ -72,6 +73,9 @@ def test_of(kind: Type) -> Test:
     if isinstance(kind, ClassType) and not is_module_type(kind):
         owner: Any = kind.owner
         return lambda value: isinstance(value, owner.python_class)
+    if isinstance(kind, EnumType):
+        wanted: Any = kind.python_class
+        return lambda value: isinstance(value, wanted)
     classes = CLASSES.get(kind)
     if classes is None:
         return lambda value: True

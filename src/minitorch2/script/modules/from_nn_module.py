@@ -35,11 +35,13 @@ from minitorch2.script.frontend.decorators import mode_classes, undecorated, wit
 from minitorch2.script.frontend.known_arguments import Known
 from minitorch2.script.frontend.python_values import script_mark
 from minitorch2.script.frontend.resolver import resolver_of
+from minitorch2.script.ir.qualified_names import qualified_name, unique_name
 from minitorch2.script.ir.types import (
     ANY,
     NONE,
     TENSOR,
     ClassType,
+    EnumType,
     OptionalType,
     Type,
     UnionType,
@@ -63,7 +65,6 @@ _CONTAINERS: Final[tuple[tuple[type, Container], ...]] = (
 )
 _KNOWN: Final[dict[type, list[tuple[Any, ModuleType]]]] = {}
 """Module types that exist, by the Python class of their modules, with what they depend on."""
-_NAMES: Final[set[str]] = set()
 _VERSION: Final = "__overload"
 _TYPED: Final = "__typed"
 """Stands between the name of a method and the number of its overload."""
@@ -77,22 +78,6 @@ def module_type_of(module: nn.Module) -> ModuleType:
 def new_module_type(module: nn.Module) -> ModuleType:
     """Return a type for this module alone, so that its methods can be replaced."""
     return _Reader(module).new_type()
-
-
-def unique_name(base: str) -> str:
-    """Return a qualified name that no other module type of this process has."""
-    name, count = base, 0
-    while name in _NAMES:
-        head, _, tail = base.rpartition(".")
-        name, count = f"{head}.___minitorch2_mangle_{count}.{tail}", count + 1
-    _NAMES.add(name)
-    return name
-
-
-def qualified_name(python_class: type) -> str:
-    """Return the name of a class in graphs and files."""
-    name = f"__torch__.{python_class.__module__}.{python_class.__qualname__}"
-    return name.replace("__torch__.__main__.", "__torch__.").replace(".<locals>", "")
 
 
 class _Reader:
@@ -217,7 +202,9 @@ class _Reader:
             self.constants[name] = tuple(value) if isinstance(value, list) else value
         elif value is None and self._hinted(name) is None:
             self.static[name] = None
-        elif isinstance(value, Enum) or (callable(value) and not isinstance(value, nn.Module)):
+        elif isinstance(value, Enum) and not isinstance(self._hinted(name), EnumType):
+            self.static[name] = value  # branches on it are decided while methods are compiled
+        elif callable(value) and not isinstance(value, nn.Module):
             self.static[name] = value
         else:
             self._slot(name, value)

@@ -24,13 +24,12 @@ from minitorch2.script.frontend.python_values import (
     to_sugared_value,
 )
 from minitorch2.script.ir.python_constants import is_library
+from minitorch2.script.ir.qualified_names import qualified_name, unique_name
 from minitorch2.script.ir.types import OBJECT_TYPES, Type, erase_facts
 from minitorch2.script.modules.from_nn_module import (
     MethodCompiler,
     class_hints,
     properties_of,
-    qualified_name,
-    unique_name,
 )
 from minitorch2.script.modules.module import Methods, ModuleType, Slot
 from minitorch2.script.modules.module_value import MethodValue, ModuleValue

@@ -19,6 +19,7 @@ from minitorch2.script.ir.types import (
     INT,
     NUMBER,
     STR,
+    EnumType,
     ListType,
     OptionalType,
     PrimitiveType,
@@ -111,6 +112,8 @@ def _plan_number(given: Type, wanted: Type) -> Conversion | None:
         return _call("prim::unchecked_cast", NUMBER)
     if (given, wanted) in WIDER_NUMBERS:
         return _call(WIDER_NUMBERS[given, wanted], wanted)
+    if isinstance(given, EnumType) and given.is_plain and given.value_type == wanted:
+        return _call("prim::EnumValue", wanted)
     return None
 
 

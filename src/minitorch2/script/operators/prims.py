@@ -226,6 +226,8 @@ PRIMS: Final[dict[str, Rule]] = {
     "prim::TupleSlice": _no_rule,
     "prim::DictConstruct": _dict_construct,
     "prim::CreateObject": lambda node: _shape(node, 0, 1),
+    "prim::EnumName": _one_to_one,
+    "prim::EnumValue": _one_to_one,
     "prim::GetAttr": _attribute("name", 1),
     "prim::SetAttr": _attribute("name", 2),
     "prim::CallFunction": _attribute("function"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
+from enum import Enum
 from typing import Any
 
 import torch
@@ -47,10 +48,10 @@ def is_immutable(value: Any) -> bool:
     """Return whether a Python value can be a constant without anyone being able to change it."""
     if isinstance(value, tuple):
         return all(map(is_immutable, value))
-    if isinstance(value, int):
+    if isinstance(value, int) and not isinstance(value, Enum):
         return -(2**63) <= value < 2**63
     kinds = float | complex | str | torch.dtype | torch.device | torch.layout | torch.memory_format
-    return value is None or isinstance(value, kinds)
+    return value is None or isinstance(value, Enum | kinds)
 
 
 def constant_before(node: Node, value: Any, like: Value) -> Value:

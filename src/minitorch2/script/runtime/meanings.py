@@ -328,6 +328,8 @@ PRIMITIVES: Final[Mapping[str, Callable[[Node, Makers], Callable[..., Any]]]] = 
     "prim::TupleIndex": lambda node, make: operator.getitem,
     "prim::TupleSlice": _slice,
     "prim::CreateObject": _object,
+    "prim::EnumName": lambda node, make: operator.attrgetter("name"),
+    "prim::EnumValue": lambda node, make: operator.attrgetter("value"),
     "prim::GetAttr": _attribute,
     "prim::SetAttr": _set_attribute,
     "prim::CallFunction": _function,
