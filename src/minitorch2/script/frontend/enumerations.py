@@ -51,7 +51,7 @@ class EnumerationValue(ClassValue):
             return to_sugared_value(self.object(known[0]), where, self.constants)
         what = "is called with a value that is none of its members', or not known"
         fix = "compare with the values of its members"
-        raise self.refuse(what, where, code="script-enumeration", fix=fix)
+        raise self.refuse(what, where, code="script-wrong-arguments", fix=fix)
 
 
 register_sugar(lambda given: isinstance(given, Enum) and not isinstance(given, Flag), MemberValue)

@@ -147,7 +147,7 @@ class SimpleValue(SugaredValue):
         type_ = STR if name == "name" else self.type.value_type
         if type_ == ANY:
             what = "has members whose values have several types"
-            raise self.refuse(what, where, code="script-enumeration", fix="compare the members")
+            raise self.refuse(what, where, code="script-wrong-type", fix="compare the members")
         kind = f"prim::Enum{name.capitalize()}"
         return sugar(emission.node(kind, (self.value,), (type_,), where).output)
 
