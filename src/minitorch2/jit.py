@@ -7,6 +7,6 @@ from typing import Final
 
 from minitorch2.script import api
 from minitorch2.script.api import *  # noqa: F403 - all of its names
+from minitorch2.script.modules.type_questions import isinstance
 
-__all__ = ["Final"]
-__all__ += api.__all__
+__all__ = ["Final", "isinstance", *api.__all__]

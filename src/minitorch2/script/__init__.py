@@ -17,6 +17,7 @@ Python's object model, and files (TorchScript overview).
     object  ::= prim::CreateObject() | prim::GetAttr[name](object)
             | prim::SetAttr[name](object, value) | prim::CallMethod[name](object, value*)
     member  ::= prim::EnumName(member) | prim::EnumValue(member)   comparisons are operators
+    number  ::= prim::tolist(tensor), of the type of its output
     region  ::= prim::DifferentiableGraph_k | prim::FusionGroup_k   with a graph as attribute
 
 Read the rooms from bottom to top. `syntax` makes trees of text. `ir` has types and graphs,

@@ -376,6 +376,10 @@ class CodePrinter:
         choice = types[0] if len(types) == 1 else f"({', '.join(types)})"
         return f"isinstance({self._text(node.inputs[0])}, {choice})"
 
+    def _to_list(self, node: Node) -> str:
+        annotation = self.references.annotation(node.output.type)
+        return f"annotate({annotation}, ({self._text(node.inputs[0])}).tolist())"
+
     def _print(self, node: Node) -> str:
         return f"print({self._texts(node.inputs)})"
 
@@ -409,6 +413,7 @@ class CodePrinter:
         "prim::CallFunction": _call_function,
         "prim::unchecked_cast": _cast,
         "prim::Uninitialized": _uninitialized,
+        "prim::tolist": _to_list,
         "prim::isinstance": _isinstance,
         "prim::Print": _print,
         "prim::PythonOp": _python,

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from minitorch2.script.frontend.emission import UNKNOWN, Emission, SugaredValue
 from minitorch2.script.frontend.emit_calls import truth_of
 from minitorch2.script.frontend.emit_operators import OperatorEmitter
-from minitorch2.script.frontend.emit_questions import class_types, instance_members
+from minitorch2.script.frontend.emit_questions import class_types, emit_isinstance, instance_members
+from minitorch2.script.frontend.python_values import FormValue
 from minitorch2.script.frontend.refine import (
     Condition,
     Refinements,
@@ -83,9 +84,17 @@ class ConditionEmitter(OperatorEmitter):
                 return self.condition(_chained(expression))
             case t.Compare(first, ((("is" | "is not") as op, second),)):
                 return self._none_condition(op, first, second, expression)
-            case t.Call(t.Name("isinstance"), (t.Name(name), classes), ()):
+            case t.Call(
+                (t.Name("isinstance") | t.Attribute(_, "isinstance")) as function,
+                (t.Name(name), classes),
+                (),
+            ) if self._asks_class(function):
                 return self._instance_condition(name, classes, expression)
         return self._plain_condition(expression)
+
+    def _asks_class(self, function: t.Expr) -> bool:
+        found = self.expression(function)
+        return isinstance(found, FormValue) and found.form is emit_isinstance
 
     def _truth(self, known: object, expression: t.Expr) -> bool:
         """Return the truth of a Python object, which may change."""
@@ -135,8 +144,8 @@ class ConditionEmitter(OperatorEmitter):
         members = instance_members(variable.type, wanted)
         if members is None:
             types = [type_ for type_ in wanted if isinstance(type_, Type)]
-            only = types[0] if len(wanted) == len(types) == 1 else None
-            return Condition(plain.value, None, {} if only is None else {name: only})
+            is_all = len(wanted) == len(types)
+            return Condition(plain.value, None, {name: union_of(types)} if is_all else {})
         inside, outside = map(union_of, members)
         return Condition(plain.value, None, {name: inside}, {name: outside})
 

@@ -39,7 +39,12 @@ class ExpressionEmitter(ContainerEmitter):
             raise ScriptError(message, expression.range, code="script-expression")
         if isinstance(
             expression,
-            t.ListLiteral | t.DictLiteral | t.TupleLiteral | t.Conditional | t.ListComprehension,
+            t.ListLiteral
+            | t.DictLiteral
+            | t.TupleLiteral
+            | t.Conditional
+            | t.ListComprehension
+            | t.Call,
         ):
             found: SugaredValue = emit(expression, hint)
         else:
@@ -95,11 +100,13 @@ class ExpressionEmitter(ContainerEmitter):
 
     # -- calls --------------------------------------------------------------------------------
 
-    def emit_Call(self, expression: t.Call) -> SugaredValue:
+    def emit_Call(self, expression: t.Call, hint: Type | None = None) -> SugaredValue:
         function = self.expression(expression.function)
         if isinstance(function, FormValue) and function.form is emit_annotate:
             return self._annotated(expression)
         arguments = self.arguments(expression)
+        if isinstance(function, MethodValue) and hint is not None and not arguments.all():
+            return function.as_type(self, hint, expression.range)
         if arguments.is_open and not isinstance(function, OperatorValue | MethodValue):
             raise function.refuse(
                 "takes a known number of arguments, and a star gives more",

@@ -48,7 +48,7 @@ def class_types(given: SugaredValue, where: SourceRange) -> list[Any]:
     if found in _CONTAINERS:
         return list(_CONTAINERS[found])
     try:
-        return [type_from_object(found)]
+        return [*members(type_from_object(found))]
     except UnknownTypeError:
         if isinstance(found, tuple):
             return [type_ for part in found for type_ in class_types(ObjectValue(part), where)]
@@ -72,7 +72,7 @@ def is_of(member: Type, wanted: Any) -> bool:
     )
 
 
-@form(isinstance)
+@form(isinstance, "torch:isinstance", "minitorch2:isinstance")
 def emit_isinstance(emission: Emission, arguments: Arguments, where: SourceRange) -> SugaredValue:
     """Emit ``isinstance``, as a constant if the static type decides it."""
     given, classes = only(arguments, 2, "isinstance", where)

@@ -24,7 +24,10 @@ from minitorch2.script.ir.python_constants import CONTAINERS, contents, first_ch
 from minitorch2.script.ir.types import (
     ANY,
     BOOL,
+    COMPLEX,
     DEVICE,
+    FLOAT,
+    INT,
     NONE,
     STR,
     ClassType,
@@ -249,14 +252,39 @@ class MethodValue(SugaredValue):
         check_open(self._kind(where), arguments, 1, where)
         return sugar(emission.emit(self._kind(where), (self.value, *given), where, named))
 
+    def as_type(self, emission: Emission, wanted: Type, where: SourceRange) -> SugaredValue:
+        """Emit a call without arguments; numbers of a tensor are read as the type wanted."""
+        of_tensor = isinstance(self.value.type, TensorType)
+        if not of_tensor or self.name not in ("item", "tolist") or not is_of_numbers(wanted):
+            return self.call(emission, Arguments(), where)
+        tensor = self.value
+        if self.name == "item" and wanted == FLOAT:
+            number = emission.emit("aten::item", (tensor,), where)
+            return sugar(emission.emit("aten::Float", (number,), where))
+        if self.name == "item":
+            tensor = emission.emit(
+                "aten::reshape", (tensor, list_of(emission, (), where, INT)), where
+            )
+        return sugar(emission.node("prim::tolist", (tensor,), (wanted,), where).output)
+
     def _kind(self, where: SourceRange) -> str:
         name = METHODS.get(self.name, self.name)
         if overloads(f"aten::{name}"):
             return f"aten::{name}"
         if overloads(f"prim::{name}"):
             return f"prim::{name}"
-        message = f"a value of type {self.value.type} has no attribute {self.name}"
-        raise ScriptError(message, where, code="script-no-attribute")
+        message, fix = f"a value of type {self.value.type} has no attribute {self.name}", None
+        if name == "tolist":
+            message = "the type of the list that tolist gives is not known"
+            fix = "annotate it: `a: list[float] = x.tolist()`"
+        raise ScriptError(message, where, code="script-no-attribute", fix=fix)
+
+
+def is_of_numbers(given: Type) -> bool:
+    """Tell whether a type is of numbers, or of lists of them at any depth."""
+    if isinstance(given, ListType):
+        return is_of_numbers(given.element)
+    return given in (BOOL, INT, FLOAT, COMPLEX)
 
 
 def check_open(kind: str, arguments: Arguments, before: int, where: SourceRange) -> None:

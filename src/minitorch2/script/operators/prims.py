@@ -238,6 +238,7 @@ PRIMS: Final[dict[str, Rule]] = {
     "prim::Uninitialized": lambda node: _shape(node, 0, 1),
     "prim::unchecked_cast": _one_to_one,
     "prim::unchecked_unwrap_optional": _unwrap,
+    "prim::tolist": lambda node: _shape(node, 1, 1),
     "prim::isinstance": _attribute("types", 1),
     "prim::fork": _fork,
     "prim::profile": _tensor_to_tensor,

@@ -230,6 +230,22 @@ def is_instance(value: Any, kind: Type) -> bool:
     return is_subtype_of(type_of(value), kind)
 
 
+def _to_list(node: Node, make: Makers) -> Callable[..., Any]:
+    wanted = element = node.output.type
+    depth = 0
+    while isinstance(element, ListType):
+        element, depth = element.element, depth + 1
+
+    def read(tensor: torch.Tensor) -> Any:
+        found = type_of(torch.empty((), dtype=tensor.dtype).item())
+        if tensor.dim() != depth or found != element:
+            shape = f"a tensor of {tensor.dtype} with {tensor.dim()} dimensions"
+            raise RuntimeError(f"{shape} is read as {wanted}: annotate what the tensor holds")
+        return tensor.tolist()
+
+    return read
+
+
 def _raise(node: Node, make: Makers) -> Callable[..., Any]:
     def fail(message: Any, kind: str | None = None) -> None:
         raise error_class(kind)(message)
@@ -337,6 +353,7 @@ PRIMITIVES: Final[Mapping[str, Callable[[Node, Makers], Callable[..., Any]]]] = 
     "prim::PythonOp": _python,
     "prim::fork": _fork,
     "aten::wait": lambda node, make: wait,
+    "prim::tolist": _to_list,
     "prim::isinstance": _isinstance,
     "prim::unchecked_cast": _identity,
     "prim::unchecked_unwrap_optional": lambda node, make: unwrap,
