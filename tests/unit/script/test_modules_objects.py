@@ -261,3 +261,19 @@ def test_objects_follow_the_constants_of_their_class(monkeypatch: pytest.MonkeyP
     assert scripted(5) == uses_class_constants(5)
     monkeypatch.setattr(Scaled, "BY", 7)
     assert scripted(5) == uses_class_constants(5) == 49
+
+
+def takes_either(x: Tensor | Plain, scale: float) -> Tensor:
+    if isinstance(x, Plain):
+        x = Plain(3)
+    else:
+        x = x * scale
+    assert isinstance(x, Tensor)
+    return x
+
+
+def test_classes_that_nobody_scripted_do_not_count_in_unions() -> None:
+    """torch_geometric annotates edges as tensors or objects: no script gets one of these."""
+    scripted = jit.script(takes_either)
+    assert str(scripted.graph.inputs[0].type) == "Tensor"
+    assert torch.equal(scripted(torch.ones(2), 2.0), takes_either(torch.ones(2), 2.0))

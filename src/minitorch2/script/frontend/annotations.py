@@ -107,6 +107,8 @@ def type_from_object(given: Any) -> ir.Type:
 def _union(members: Iterable[Callable[[], ir.Type]]) -> ir.Type:
     """Return the union of the members that the language knows: no graph gets one of the others.
 
+    Classes that nobody has scripted do not count beside other types.
+
     Raises:
         ForeignTypeError: it knows none but None.
         ScriptError: a member is no type at all.
@@ -121,7 +123,9 @@ def _union(members: Iterable[Callable[[], ir.Type]]) -> ir.Type:
             foreign.append(error)
     if foreign and all(type_ == ir.NONE for type_ in found):
         raise foreign[0]
-    return ir.union_of(found)
+    declared = [type_ for type_ in found if not ir.is_undeclared(type_)]
+    is_other = any(type_ != ir.NONE for type_ in declared)
+    return ir.union_of(declared if is_other else found)
 
 
 def _argument(part: Any) -> Any:

@@ -31,6 +31,7 @@ from minitorch2.script.ir.types import (
     TupleType,
     Type,
 )
+from minitorch2.script.operators.match import convert
 from minitorch2.script.syntax import tree as t
 from minitorch2.script.syntax.errors import ScriptError
 from minitorch2.script.syntax.source import SourceRange
@@ -132,21 +133,36 @@ class ContainerEmitter(ConditionEmitter):
         if not (made := TupleSugar(parts)).first_class:
             return made
         values = [part.as_value(self, expression.range) for part in parts]
-        if element is not None:
-            values = [self.converted(value, element, expression.range) for value in values]
-        return sugar(list_of(self, values, expression.range, element))
+        return sugar(self._list(values, element, expression.range))
+
+    def _list(self, values: list[Value], element: Type | None, where: SourceRange) -> Value:
+        """Insert a list, of a hinted type of elements if all values fit it."""
+        hinted = None if element is None else self._all_as(values, element, where)
+        if hinted is None:
+            return list_of(self, values, where)
+        return list_of(self, hinted, where, element)
+
+    def _all_as(self, values: list[Value], type_: Type, where: SourceRange) -> list[Value] | None:
+        """Return values as ones of a type that is hinted; None if one cannot be.
+
+        A hint may come from the type that a name had before.
+        """
+        found = [convert(self.graph, value, type_, where) for value in values]
+        fitting = [value for value in found if value is not None]
+        return fitting if len(fitting) == len(values) else None
 
     def emit_DictLiteral(self, expression: t.DictLiteral, hint: Type | None) -> SugaredValue:
         hint = hint.element if isinstance(hint, OptionalType) else hint
         type_ = hint if isinstance(hint, DictType) else None
         keys = [self.value(key) for key in expression.keys]
         values = [self.value(value, type_.value if type_ else None) for value in expression.values]
-        if type_ is None:
+        hinted = None if type_ is None else self._all_as(values, type_.value, expression.range)
+        if type_ is None or hinted is None:
             key = self._common("keys", keys, STR, expression.range)
             type_ = DictType(key, self._common("values", values, TENSOR, expression.range))
         pairs = [
             part
-            for key_, value in zip(keys, values)
+            for key_, value in zip(keys, hinted or values)
             for part in (key_, self.converted(value, type_.value, expression.range))
         ]
         return sugar(self.node("prim::DictConstruct", pairs, (type_,), expression.range).output)
@@ -169,14 +185,17 @@ class ContainerEmitter(ConditionEmitter):
         if items is not None and not expression.conditions:
             return self._unrolled(expression, items, element)
         made = self.node(
-            "prim::ListConstruct", (), (hint or ListType(TENSOR),), expression.range
+            "prim::ListConstruct", (), (ListType(element or TENSOR),), expression.range
         ).output
+
+        where = expression.element.range
 
         def append() -> None:
             value = self.value(expression.element, element)
-            if element is None:
+            hinted = None if element is None else convert(self.graph, value, element, where)
+            if hinted is None:
                 made.type = ListType(value.type)
-            self.emit("aten::append", (made, value), expression.range)
+            self.emit("aten::append", (made, hinted or value), expression.range)
 
         if items is None:
             self._looped(expression, iterable, append)
@@ -199,7 +218,7 @@ class ContainerEmitter(ConditionEmitter):
         if not (made := TupleSugar(found)).first_class:
             return made
         values = [part.as_value(self, expression.range) for part in found]
-        return sugar(list_of(self, values, expression.range, element))
+        return sugar(self._list(values, element, expression.range))
 
     def emit_DictComprehension(self, expression: t.DictComprehension) -> SugaredValue:
         iterable = self.expression(expression.iterable)

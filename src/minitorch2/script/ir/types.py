@@ -501,6 +501,11 @@ def enum_type(python_class: type[Enum], name: str | None = None) -> Type:
     return OBJECT_TYPES[python_class]
 
 
+def is_undeclared(given: Type) -> bool:
+    """Tell whether values of a type are objects of a class that its user has not scripted."""
+    return isinstance(given, ClassType) and not getattr(given.owner, "is_declared", True)
+
+
 def type_of(value: Any) -> Type:
     """Return the type of a Python value; it is its tag (TorchScript overview, "IValue").
 

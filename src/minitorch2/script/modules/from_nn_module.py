@@ -40,12 +40,12 @@ from minitorch2.script.ir.types import (
     ANY,
     NONE,
     TENSOR,
-    ClassType,
     EnumType,
     OptionalType,
     Type,
     UnionType,
     is_subtype_of,
+    is_undeclared,
     type_of,
     walk_types,
 )
@@ -211,8 +211,8 @@ class _Reader:
 
     def _slot(self, name: str, value: Any) -> None:
         hinted, found = self._hinted(name), type_of(value)
-        if isinstance(found, ClassType) and not getattr(found.owner, "is_declared", True):
-            found = ANY  # a class that its user has not scripted: objects of Python
+        if is_undeclared(found):
+            found = ANY  # what the code reads of it are constants
         if isinstance(hinted, UnionType) or hinted == ANY:
             hinted = None  # the value says more
         if hinted is None and isinstance(value, list | dict) and not value:
