@@ -215,3 +215,62 @@ def test_a_program_that_meets_any_data_first_is_one_graph(
     result, expected = compiled(ours), program(theirs)
     assert_same(result, expected, 1e-5)
     assert_same(gradients_like(result, ours), gradients_like(expected, theirs), 1e-5)
+
+
+Write = Callable[[torch.Tensor, torch.Tensor], object]
+
+WRITES: dict[str, Write] = {
+    "copy_": lambda x, other: x.copy_(other),
+    "data.copy_": lambda x, other: x.data.copy_(other),
+    "data.copy_ of a constant": lambda x, other: x.data.copy_(torch.tensor([0.0, 2.0, 0.0, 0.0])),
+    "out= of none": lambda x, other: torch.mul(other, 2, out=x.resize_(0)),
+    "data.zero_": lambda x, other: x.data.zero_(),
+    "data[k] =": lambda x, other: x.data.__setitem__(1, 5.0),
+    "view.data[k] =": lambda x, other: x.view(-1).data.__setitem__(2, 5.0),
+    "data of a slice": lambda x, other: x[1:].data.fill_(3.0),
+    "data =": lambda x, other: setattr(x, "data", other),
+    "detach": lambda x, other: x.detach().neg_().relu_(),
+    "out=": lambda x, other: torch.mul(other, 2, out=x.data),
+    "a list": lambda x, other: torch._foreach_zero_([x]),
+    "a list of views": lambda x, other: torch._foreach_copy_([x.data[:2], x[2:]], other.split(2)),
+    "nothing": lambda x, other: None,
+}
+
+COUNTS: dict[str, Callable[[torch.Tensor], Any]] = {
+    "nonzero": lambda x: x.nonzero(),
+    "where": lambda x: torch.where(x)[0],
+    "masked_select": lambda x: torch.masked_select(x, x > 0),
+    "x[mask]": lambda x: x[x > 0],
+    "x[bools]": lambda x: torch.arange(4)[x.bool()],
+    "unique": lambda x: x.unique(),
+    "bincount": lambda x: torch.bincount(x.abs().long()),
+}
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "numba"])
+@settings(max_examples=12, deadline=None)
+@given(
+    st.sampled_from([*COUNTS]),
+    st.lists(st.sampled_from([*WRITES]), min_size=1, max_size=2),
+    st.lists(st.integers(0, 15), min_size=2, max_size=3),
+)
+def test_a_count_before_a_write_is_not_the_count_after_it(
+    backend: str, name: str, writes: list[str], seeds: list[int]
+) -> None:
+    count = COUNTS[name]
+
+    def program(x: torch.Tensor, other: torch.Tensor) -> Any:
+        found = [count(x)]
+        for write in writes:
+            WRITES[write](x, other)
+            found.append(count(x))
+        sizes = [each.shape[0] for each in found]
+        return found, sizes, torch.arange(sum(sizes)), x * 2
+
+    minitorch2.reset()
+    compiled = minitorch2.compile(program, backend=backend)
+    for seed in seeds:
+        x = torch.tensor([float(seed >> bit & 1) * (bit + 1) for bit in range(4)])
+        ours, theirs = x.clone(), x.clone()
+        assert_same(compiled(ours, x.flip(0)), program(theirs, x.flip(0)))
+        assert_same(ours, theirs)

@@ -328,7 +328,7 @@ class Tracer(DispatchMode):
         """Let a tensor hold another value from here on."""
         if not isinstance(target, FakeTensor):
             raise UnsupportedError("the program writes to a tensor that is a constant of the graph")
-        target.known = None
+        target.note_write()
         if 0 in map(expr_of, target.shape) and 0 not in map(expr_of, value.shape):
             if self.state_of(target).storage.input_index is not None:
                 raise UnsupportedError("out= gives an empty input another size")

@@ -78,6 +78,17 @@ class FakeTensor(torch.Tensor):
         fake.is_symbolic = env_of((*meta.size(), *meta.stride())) is not None
         return fake
 
+    @property
+    def last_write(self) -> object | None:
+        """A mark of the last write to the memory, through ``.data``, too; None without one."""
+        return getattr(self.meta.untyped_storage(), "last_write", None)
+
+    def note_write(self) -> None:
+        """Note that an operator or a kernel of the program writes to the memory."""
+        self.known = None
+        memory: Any = self.meta.untyped_storage()
+        memory.last_write = object()
+
     def __repr__(self, *, tensor_contents: Any = None) -> str:  # type: ignore[override]
         return f"FakeTensor({list(self.shape)}, {self.dtype}, {self.fake_device})"
 

@@ -253,3 +253,16 @@ def test_data_that_is_not_as_supposed_is_no_fault_of_the_backend():
         for x in map(torch.tensor, rows):
             torch.testing.assert_close(compiled(x), f(x))
     assert ["a call that does not meet it ran in Python" in str(w.message) for w in said] == [True]
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_write_by_data_is_undone_before_python_runs_the_call_again(backend):
+    def added_and_looked_up(table, rows):
+        table.data.add_(1)
+        return table[rows]
+
+    compiled, table = minitorch2.compile(added_and_looked_up, backend=backend), torch.zeros(3)
+    compiled(table, GOOD)
+    with pytest.raises(IndexError):
+        compiled(table, BAD)
+    assert table.tolist() == [2, 2, 2]

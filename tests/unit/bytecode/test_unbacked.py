@@ -290,3 +290,31 @@ def test_unique_of_a_tensor_with_a_gradient_is_left_to_python():
     for backend in ("aot_eager", "numba"):
         x = X.clone().requires_grad_()
         assert_same(minitorch2.compile(f, backend=backend)(x)[1], f(x)[1])
+
+
+# Writes that no version tells ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("backend", ["eager", "numba"])
+def test_a_branch_on_a_buffer_sees_what_was_written_by_data_before_it(backend):
+    class Counting(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("calls", torch.tensor(0.0))
+
+        def forward(self, x):
+            self.calls.data.add_(1)
+            return x + 1 if self.calls > 2 else x - 1
+
+    ours, theirs = Counting(), Counting()
+    compiled = minitorch2.compile(ours, backend=backend)
+    for _ in range(4):
+        assert_same(compiled(X), theirs(X))
+
+
+def test_the_count_of_a_constant_is_not_folded_away():
+    def f(x):
+        n = torch.tensor([0.0, 2.0, 0.0]).nonzero().shape[0]
+        return n, torch.arange(n), x + 1
+
+    compiled_and_eager(f, [(X,), (X * 2,)], "numba")

@@ -123,8 +123,7 @@ def restoring(compiled: Callable[..., Any], module: GraphModule) -> Callable[...
 
 def is_written(node: Node) -> bool:
     """Return whether the graph writes to an input."""
-    value = node.meta["val"]
-    return isinstance(value, torch.Tensor) and not value.is_inference() and value._version > 0
+    return getattr(node.meta["val"], "last_write", None) is not None
 
 
 def generators_of(module: GraphModule) -> list[torch.Generator]:

@@ -69,16 +69,20 @@ class _Watch(DispatchMode):
         self.may_raise |= operator_raises(func, args, kwargs or {})
         if func._schema.is_mutable:
             self.writes_tensors = True
-            self.written += _written(func, args, kwargs or {})
+            self.written += tree_leaves([value for _, value in _written(func, args, kwargs or {})])
             _refuse_overlap(func, args, kwargs or {})
         self.hides_parameter |= any(_is_real_parameter(value) for value in args)
-        return run_fake(func, args, kwargs or {})
+        result = run_fake(func, args, kwargs or {})
+        for fake in self.written if func._schema.is_mutable else ():
+            if isinstance(fake, FakeTensor):  # whose memory may be another one now
+                fake.note_write()
+        return result
 
     def on_launch(self, launch: Launch, values: Sequence[Any]) -> None:
         """Note the writes of a kernel. It may write to a tensor all of whose elements are known."""
         self.writes_tensors = True
         for index in launch.written():
-            values[index].known = None
+            values[index].note_write()
 
 
 def _has_dispatch(cls: type) -> bool:
@@ -95,9 +99,8 @@ def _refuse_overlap(func: OpOverload, args: Sequence[Any], kwargs: Mapping[str, 
     count as an operand, unless elements are taken one by one.
     """
     tensors = [value for value in tree_leaves((args, kwargs)) if isinstance(value, torch.Tensor)]
-    for parameter, argument in _given(func, args, kwargs):
-        is_written = parameter.alias_info is not None and parameter.alias_info.is_write
-        if not is_written or not isinstance(argument, torch.Tensor):
+    for parameter, argument in _written(func, args, kwargs):
+        if not isinstance(argument, torch.Tensor):
             continue
         is_result = parameter.is_out and torch.Tag.pointwise not in func.tags
         shared = [other for other in tensors if same_storage(argument, other)]
@@ -107,18 +110,13 @@ def _refuse_overlap(func: OpOverload, args: Sequence[Any], kwargs: Mapping[str, 
             raise UnsupportedError(cause, code="overlap", fix="clone one of the tensors")
 
 
-def _given(
+def _written(
     func: OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> Iterator[tuple[torch.Argument, Any]]:
-    """Yield the parameters of a call and their arguments."""
+    """Yield the parameters of a call that it writes to, and their arguments."""
     for place, parameter in enumerate(func._schema.arguments):
-        yield parameter, args[place] if place < len(args) else kwargs.get(parameter.name)
-
-
-def _written(func: OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
-    """The arguments of a call that it writes to."""
-    given = _given(func, args, kwargs)
-    return tree_leaves([a for p, a in given if p.alias_info is not None and p.alias_info.is_write])
+        if parameter.alias_info is not None and parameter.alias_info.is_write:
+            yield parameter, args[place] if place < len(args) else kwargs.get(parameter.name)
 
 
 def _overlaps_itself(tensor: torch.Tensor) -> bool:

@@ -5,9 +5,9 @@ Law::
     c = get_attr("w"); x = f(c)        -->        x = get_attr("folded_f")
 
 A large result is folded only if it takes no more memory than its inputs. Views stay: they cost
-nothing. A tensor of symbolic size stays, as its size differs from call to call. A tensor that the
-graph writes to does not count as a constant. Nor does a parameter, which the user may change,
-unless it is frozen (``freeze_parameters``).
+nothing. A tensor of symbolic size stays: its size differs from call to call, or is a count that the
+graph reads. A tensor that the graph writes to does not count as a constant. Nor does a parameter,
+which the user may change, unless it is frozen (``freeze_parameters``).
 """
 
 from __future__ import annotations
@@ -58,7 +58,8 @@ def fold_constants(module: GraphModule) -> Iterator[Rewrite]:
 def _is_constant(runner: Interpreter, node: Node) -> bool:
     if node.op not in ("call_function", "call_method") or not is_deterministic(node):
         return False
-    if free_symbols((node.args, node.kwargs)):
+    sizes = getattr(node.meta.get("val"), "shape", ())
+    if free_symbols((node.args, node.kwargs, tuple(sizes))):
         return False
     inputs = node.all_input_nodes
     # A folded value that the caller got could be written to, and then be wrong in the next call.

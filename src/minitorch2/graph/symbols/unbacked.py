@@ -35,18 +35,15 @@ class UnbackedSymbols:
         self.used: list[sympy.Symbol] = []
         self._given = None if given is None else iter(given)
 
-    def size(self, limits: Range, counted: torch.Tensor | None = None) -> Any:
+    def size(self, limits: Range, counted: Any = None) -> Any:
         """Return the number of elements that an operator will find, as a symbol.
 
-        It is the same for a tensor ``counted`` that was not written to, that is, of the same
-        version. Without versions nothing is remembered.
+        It is the same for a fake tensor ``counted`` as long as nothing writes to it.
         """
-        key = None if counted is None or counted.is_inference() else counted._version
-        symbol = self._next() or _remembered(counted, self.env, key)
-        symbol = symbol or self.env.unbacked_symbol(int, limits)
-        if key is not None:
-            counted.count = (self.env, key, symbol)  # type: ignore[union-attr]
-        return self._give(symbol)
+        counts = {} if counted is None else vars(counted).setdefault("counts", {})
+        key = (self.env, getattr(counted, "last_write", None))
+        counts[key] = self._next() or counts.get(key) or self.env.unbacked_symbol(int, limits)
+        return self._give(counts[key])
 
     def number(self, pytype: type, limits: Range = ANY) -> Any:
         """Return the symbol of an element's value."""
@@ -58,14 +55,6 @@ class UnbackedSymbols:
     def _give(self, symbol: sympy.Symbol) -> Any:
         self.used.append(symbol)
         return self.env.number_of(self.env.simplify(symbol))
-
-
-def _remembered(
-    counted: torch.Tensor | None, env: ShapeEnv, version: int | None
-) -> sympy.Symbol | None:
-    """Return the symbol of a tensor that was counted before and has not been written to since."""
-    known = getattr(counted, "count", None)
-    return known[2] if known is not None and known[:2] == (env, version) else None
 
 
 _CURRENT: ContextVar[UnbackedSymbols | None] = ContextVar("unbacked_symbols", default=None)

@@ -15,6 +15,7 @@ import torch
 from minitorch2.bytecode.guards.guard import Check
 from minitorch2.bytecode.guards.relations import MembersGuard
 from minitorch2.bytecode.trackers.interfaces import Capture
+from minitorch2.graph.fake_tensor import FakeTensor
 from minitorch2.graph.graph import Graph
 from minitorch2.graph.graph_module import GraphModule
 from minitorch2.graph.node import Node
@@ -69,7 +70,7 @@ def truth_from_buffers(capture: Capture, result: Node) -> bool | None:
 def _can_be_repeated(node: Node) -> bool:
     """Return whether a node is a buffer's number, or computed from such, and never written to."""
     value = node.meta["val"]
-    if not isinstance(value, torch.Tensor) or value.is_inference() or value._version > 0:
+    if not isinstance(value, FakeTensor) or value.is_inference() or value.last_write is not None:
         return False
     is_known = node.op != "placeholder" or bool(node.meta.get("buffer"))
     is_plain = not node.meta.get("impure") and not free_symbols((node.args, dict(node.kwargs)))
