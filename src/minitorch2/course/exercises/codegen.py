@@ -293,8 +293,9 @@ def sum_rows(kernel: Any) -> None:
     GPU,
     "build",
     question="""
-        Write `kernel(x, out, columns, BLOCK)` for rows of any length: each program goes over
-        its row a block at a time.
+        Write `kernel(table, rows, out, count, columns, BLOCK)`, an embedding. Each program
+        copies one row of `table`, which has `count` rows, into its row of `out`: the row whose
+        number lies in `rows`. As in Python, -1 is the last row.
     """,
     stub="""
         import triton
@@ -302,13 +303,14 @@ def sum_rows(kernel: Any) -> None:
 
 
         @triton.jit
-        def kernel(x, out, columns, BLOCK: tl.constexpr):
-            row = tl.program_id(0)
-            tl.store(out + row, 0.0)
+        def kernel(table, rows, out, count, columns, BLOCK: tl.constexpr):
+            place = tl.arange(0, BLOCK)
+            values = tl.load(table + place, place < columns)
+            tl.store(out + tl.program_id(0) * columns + place, values, place < columns)
     """,
     hints=(
-        "Keep a block of partial sums: `tl.zeros([BLOCK], tl.float32)`.",
-        "Add what you load in `for start in range(0, columns, BLOCK)`; sum after the loop.",
+        "An address may come out of memory: `row = tl.load(rows + tl.program_id(0))`.",
+        "`tl.where(row < 0, row + count, row)` counts from the end.",
     ),
     solution="""
         import triton
@@ -316,21 +318,23 @@ def sum_rows(kernel: Any) -> None:
 
 
         @triton.jit
-        def kernel(x, out, columns, BLOCK: tl.constexpr):
-            row = tl.program_id(0)
-            total = tl.zeros([BLOCK], tl.float32)
-            for start in range(0, columns, BLOCK):
-                place = start + tl.arange(0, BLOCK)
-                total += tl.load(x + row * columns + place, place < columns, other=0.0)
-            tl.store(out + row, tl.sum(total, 0))
+        def kernel(table, rows, out, count, columns, BLOCK: tl.constexpr):
+            program, place = tl.program_id(0), tl.arange(0, BLOCK)
+            row = tl.load(rows + program)
+            row = tl.where(row < 0, row + count, row)
+            values = tl.load(table + row * columns + place, place < columns)
+            tl.store(out + program * columns + place, values, place < columns)
     """,
 )
-def sum_long_rows(kernel: Any) -> None:
-    """Compare with torch on rows of several blocks."""
-    x = torch.randn(3, 37, device=_device())
-    out = torch.zeros(3, device=_device())
-    kernel[(3,)](x, out, 37, BLOCK=8)
-    torch.testing.assert_close(out, x.sum(1), atol=1e-5, rtol=1e-5)
+def gather_rows(kernel: Any) -> None:
+    """Compare with indexing, and look behind the last row."""
+    table = torch.randn(5, 10, device=_device())
+    rows = torch.tensor([3, 0, -1, 3, -5], device=_device())
+    out = torch.zeros(6, 10, device=_device())
+    kernel[(5,)](table, rows, out, 5, 10, BLOCK=16)
+    assert out[5].eq(0).all(), "memory behind the last row was written"
+    for place, row in enumerate(rows.tolist()):
+        assert torch.equal(out[place], table[row]), f"row {place} must be row {row} of the table"
 
 
 def _device() -> str:

@@ -10,6 +10,7 @@ from typing import Any
 import networkx
 import torch
 from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from minitorch2.autograd import (
     DECOMPOSITIONS,
@@ -72,58 +73,57 @@ def count_saved(default: int, minimum: int) -> None:
     assert (default, minimum) == found, f"{default} and {minimum} are not both right"
 
 
+class Operators(TorchDispatchMode):
+    """The names of the operators that run."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: set[str] = set()
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Note an operator, and run it."""
+        self.seen.add(func.overloadpacket.__name__)
+        return func(*args, **(kwargs or {}))
+
+
 @exercise(
     PAGE,
     "change",
     question="""
-        The backward of this `Function` is wrong. Mend it, and keep `cube(x)` equal to `x **
-        3`.
+        No loop is known for the derivative of SiLU, `x * sigmoid(x)`. Change `derivative` into
+        a decomposition: it calls `sigmoid`, products, sums and differences only.
     """,
     stub="""
         import torch
 
 
-        class Cube(torch.autograd.Function):
-            @staticmethod
-            def forward(ctx, x):
-                ctx.save_for_backward(x)
-                return x * x * x
-
-            @staticmethod
-            def backward(ctx, tangent):
-                (x,) = ctx.saved_tensors
-                return tangent * x * x
-
-
-        cube = Cube.apply
+        def derivative(tangent, x):
+            return torch.ops.aten.silu_backward(tangent, x)
     """,
-    hints=("The derivative of the third power is three times the second.",),
+    hints=(
+        "The derivative of `s = sigmoid(x)` is `s * (1 - s)`.",
+        "The product rule gives `s + x * s * (1 - s)`, times the tangent.",
+    ),
     solution="""
         import torch
 
 
-        class Cube(torch.autograd.Function):
-            @staticmethod
-            def forward(ctx, x):
-                ctx.save_for_backward(x)
-                return x * x * x
-
-            @staticmethod
-            def backward(ctx, tangent):
-                (x,) = ctx.saved_tensors
-                return tangent * 3 * x * x
-
-
-        cube = Cube.apply
+        def derivative(tangent, x):
+            s = torch.sigmoid(x)
+            return tangent * (s + x * s * (1 - s))
     """,
 )
-def mend_a_derivative(cube: Callable[[Tensor], Tensor]) -> None:
-    """Compare with finite differences."""
-    x = torch.tensor([0.5, -2.0], dtype=torch.float64, requires_grad=True)
-    torch.testing.assert_close(cube(x), x**3)
-    assert torch.autograd.gradcheck(cube, (x,), raise_exception=False), (
-        "finite differences find another derivative"
-    )
+def decompose_a_derivative(derivative: Callable[[Tensor, Tensor], Tensor]) -> None:
+    """Compare with autograd, and look at the operators that run."""
+    x = torch.randn(9, dtype=torch.float64, requires_grad=True)
+    tangent = torch.randn(9, dtype=torch.float64)
+    (expected,) = torch.autograd.grad(torch.nn.functional.silu(x), x, tangent)
+    data = x.detach()
+    with Operators() as mode:
+        found = derivative(tangent, data)
+    others = mode.seen - {"sigmoid", "mul", "add", "sub", "rsub", "neg"}
+    assert not others, f"it calls {', '.join(sorted(others))}"
+    torch.testing.assert_close(found, expected)
 
 
 @exercise(

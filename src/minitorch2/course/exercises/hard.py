@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Callable, Sequence
+from types import FrameType
 
 import torch
 from torch import Tensor
 
+from minitorch2 import lazy
 from minitorch2.api import compiler
+from minitorch2.config import patch
 from minitorch2.course.exercise import exercise
 from minitorch2.graph.symbolic_trace import symbolic_trace
 
@@ -21,58 +25,69 @@ def first(x: Tensor) -> Tensor:
     return x * 2 + 1
 
 
-def second(x: Tensor) -> Tensor:
-    """Return one of two tensors; the size decides."""
-    return x * 2 if x.shape[0] > 2 else x
-
-
 def third(x: Tensor) -> Tensor:
     """Return one of two tensors; data decide."""
     return x * 2 if x.sum() > 0 else x
 
 
-def fourth(x: Tensor) -> Tensor:
-    """Return a sum of products, from a loop with a fixed number of turns."""
-    for factor in (1, 2, 3):
-        x = x * factor + x
-    return x
+def lazily(x: Tensor) -> Tensor:
+    """Call `first` with its operators put off."""
+    with lazy.lazily():
+        return first(x)
 
 
-def taken_symbolically() -> set[str]:
-    """Return the names of the functions that run on stand-ins without data and sizes."""
-    found = set()
-    for function in (first, second, third, fourth):
-        try:
-            symbolic_trace(function)
-        except Exception:  # noqa: BLE001  a function may fail on stand-ins in any way
-            continue
-        found.add(function.__name__)
-    return found
+def runs_of_python(call: Function) -> int:
+    """Return how often CPython runs the body of `first` in the three calls behind the first."""
+    runs: list[bool] = []
+
+    def watch(frame: FrameType, event: str, argument: object) -> None:
+        runs.append(frame.f_code is first.__code__)
+
+    call(torch.ones(2))
+    before = sys.gettrace()
+    sys.settrace(watch)
+    try:
+        for number in range(3):
+            call(torch.full((2,), float(number)))
+    finally:
+        sys.settrace(before)
+    return sum(runs)
+
+
+def paid_in_python() -> tuple[int, int]:
+    """Return these runs of the lazy and of the compiled function."""
+    with patch(backend="eager"):
+        return runs_of_python(lazily), runs_of_python(compiler.compile(first))
 
 
 @exercise(
     PAGE,
     "look",
     question="""
-        Which of `first`, `second`, `third` and `fourth` does a symbolic trace take? Set
-        `taken`, a set of names.
+        `first` is called four times. In how many of the last three calls does CPython run its
+        body, if it runs lazily, and if it is compiled? Set `deferred` and `compiled`.
     """,
     stub="""
-        from minitorch2.course.exercises.hard import first, fourth, second, third
-        from minitorch2.graph.symbolic_trace import symbolic_trace
+        from minitorch2.api.compiler import compile
+        from minitorch2.course.exercises.hard import first, lazily, runs_of_python
 
-        taken = ...
+        deferred = ...
+        compiled = ...
     """,
-    hints=("A stand-in has neither data nor sizes: who asks for them is refused.",),
+    hints=(
+        "Lazy tensors record what Python does, so Python must do it.",
+        "`runs_of_python(call)` counts. It takes `lazily`, or `compile(first)`.",
+    ),
     solution="""
-        from minitorch2.course.exercises.hard import taken_symbolically
+        from minitorch2.course.exercises.hard import paid_in_python
 
-        taken = taken_symbolically()
+        deferred, compiled = paid_in_python()
     """,
 )
-def name_the_taken(taken: set[str]) -> None:
-    """Try each of them."""
-    assert set(taken) == taken_symbolically(), f"{taken} is not right: try each of them"
+def count_runs_of_python(deferred: int, compiled: int) -> None:
+    """Trace the calls as a debugger does."""
+    found = paid_in_python()
+    assert (deferred, compiled) == found, f"{deferred} and {compiled} are not both right"
 
 
 @exercise(

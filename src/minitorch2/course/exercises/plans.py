@@ -61,30 +61,38 @@ def count_bailouts(bailouts: int) -> None:
     PAGE,
     "change",
     question="""
-        `plan_for(x, fast, slow)` believes that all later tensors have the size of `x`. Change
-        it so that it believes, checks, and has a way out: `slow`.
+        `believed(seen)` takes the sizes that a tensor had in the calls so far, and returns
+        those that the next plan believes: the first ones. So each other size bails out. Change
+        it so that a size that has differed is `None`, which no guard asks about. Where the
+        number of dimensions has differed, nothing is believed: the result is `None`.
     """,
     stub="""
-        def plan_for(x, fast, slow):
-            return fast
+        def believed(seen):
+            return seen[0]
     """,
-    hints=("Keep `x.shape`, and return a function that compares it.",),
+    hints=(
+        "`len({len(size) for size in seen})` counts the numbers of dimensions.",
+        "`zip(*seen)` gives what was seen in each dimension.",
+    ),
     solution="""
-        def plan_for(x, fast, slow):
-            believed = x.shape
-
-            def plan(y):
-                return fast(y) if y.shape == believed else slow(y)
-
-            return plan
+        def believed(seen):
+            if len({len(size) for size in seen}) > 1:
+                return None
+            return tuple(each[0] if len(set(each)) == 1 else None for each in zip(*seen))
     """,
 )
-def believe_and_check(plan_for: Callable[..., Callable[[Tensor], str]]) -> None:
-    """Call the plan with the size that was seen, and with others."""
-    plan = plan_for(torch.ones(2, 3), lambda x: "fast", lambda x: "slow")
-    for size, expected in (((2, 3), "fast"), ((3, 3), "slow"), ((2, 3), "fast"), ((6,), "slow")):
-        found = plan(torch.ones(size))
-        assert found == expected, f"a tensor of {size} goes the {found} way"
+def generalize_sizes(believed: Callable[..., Sequence[int | None] | None]) -> None:
+    """Try calls that agree, that differ in a size, and that differ in their rank."""
+    cases: tuple[tuple[list[tuple[int, ...]], tuple[int | None, ...] | None], ...] = (
+        ([(2, 3), (2, 3)], (2, 3)),
+        ([(2, 3), (5, 3), (2, 3)], (None, 3)),
+        ([(2, 3), (4, 4)], (None, None)),
+        ([(6,), (2, 3)], None),
+        ([(), ()], ()),
+    )
+    for seen, expected in cases:
+        found = believed(seen)
+        assert found == expected, f"after {seen} a plan believes {expected}, not {found}"
 
 
 @exercise(

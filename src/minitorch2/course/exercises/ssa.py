@@ -62,42 +62,50 @@ def count_flags(carried: int) -> None:
     PAGE,
     "change",
     question="""
-        Do by hand what the compiler does: change `program` so that it has one `return`, at its
-        end, and no `break`. Flags take their place.
+        Do by hand what the compiler does to exits of two loops: change `program` so that it
+        has neither `break` nor `continue`. A `break` leaves the inner loop only. The `while`
+        must not go on behind it, so its condition asks a flag, too.
     """,
     stub="""
-        def program(numbers, limit):
+        def program(numbers):
+            total = 0
             for number in numbers:
-                if number > limit:
-                    break
-                if number % 2 == 0:
-                    return number
-            return -1
+                if number < 0:
+                    continue
+                while number > 9:
+                    if number % 10 == 7:
+                        break
+                    number = number // 10
+                total = total + number
+            return total
     """,
     hints=(
-        "`done = False` before the loop, and all of its body under `if not done`.",
-        "The result has a value before the loop, too.",
+        "`continue` skips the rest of the body: put that rest under an `if`.",
+        "`left = False` before the inner loop, and `while number > 9 and not left`.",
     ),
     solution="""
-        def program(numbers, limit):
-            done, result = False, -1
+        def program(numbers):
+            total = 0
             for number in numbers:
-                if not done:
-                    if number > limit:
-                        done = True
-                    elif number % 2 == 0:
-                        done, result = True, number
-            return result
+                if number >= 0:
+                    left = False
+                    while number > 9 and not left:
+                        if number % 10 == 7:
+                            left = True
+                        else:
+                            number = number // 10
+                    total = total + number
+            return total
     """,
 )
-def remove_exits(program: Callable[[list[int], int], int]) -> None:
+def remove_exits(program: Callable[[list[int]], int]) -> None:
     """Compare on lists, and read the answer's tree."""
-    for numbers in ([], [1, 3], [1, 4, 6], [1, 9, 4], [2], [9]):
-        found, expected = program(numbers, 8), search(numbers, 8)
-        assert found == expected, f"program({numbers}, 8) is {expected}, not {found}"
+    cases = (([], 0), ([5, -3, 12], 6), ([471, 1], 48), ([-7, 7, 17, 30], 27), ([1234], 1))
+    for numbers, expected in cases:
+        found = program(list(numbers))
+        assert found == expected, f"program({numbers}) is {expected}, not {found}"
     nodes = list(ast.walk(ast.parse(inspect.getsource(program))))
-    assert not any(isinstance(node, ast.Break) for node in nodes), "there is a break"
-    assert sum(isinstance(node, ast.Return) for node in nodes) == 1, "there must be one return"
+    assert not any(isinstance(n, ast.Break | ast.Continue) for n in nodes), "an exit is left"
 
 
 Statement = tuple[str, str, str, str]
