@@ -10,7 +10,6 @@ from typing import Any
 import networkx
 import torch
 from torch import Tensor
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from minitorch2.autograd import (
     DECOMPOSITIONS,
@@ -21,6 +20,7 @@ from minitorch2.autograd import (
 from minitorch2.autograd.partition import Partition
 from minitorch2.course.exercise import exercise
 from minitorch2.graph import Graph, GraphModule
+from minitorch2.graph.dispatch_mode import DispatchMode
 
 PAGE = "layers/autograd"
 
@@ -73,17 +73,19 @@ def count_saved(default: int, minimum: int) -> None:
     assert (default, minimum) == found, f"{default} and {minimum} are not both right"
 
 
-class Operators(TorchDispatchMode):
-    """The names of the operators that run."""
+class Operators(DispatchMode):  # type: ignore[no-untyped-call]
+    """Note the names of the operators that run."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.seen: set[str] = set()
 
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """Note an operator, and run it."""
-        self.seen.add(func.overloadpacket.__name__)
-        return func(*args, **(kwargs or {}))
+    def __torch_dispatch__(
+        self, operator: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        """Note the operator, and run it."""
+        self.seen.add(operator.overloadpacket.__name__)
+        return operator(*args, **(kwargs or {}))
 
 
 @exercise(

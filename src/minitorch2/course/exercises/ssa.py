@@ -100,7 +100,13 @@ def count_flags(carried: int) -> None:
 )
 def remove_exits(program: Callable[[list[int]], int]) -> None:
     """Compare on lists, and read the answer's tree."""
-    cases = (([], 0), ([5, -3, 12], 6), ([471, 1], 48), ([-7, 7, 17, 30], 27), ([1234], 1))
+    cases: tuple[tuple[list[int], int], ...] = (
+        ([], 0),
+        ([5, -3, 12], 6),
+        ([471, 1], 48),
+        ([-7, 7, 17, 30], 27),
+        ([1234], 1),
+    )
     for numbers, expected in cases:
         found = program(list(numbers))
         assert found == expected, f"program({numbers}) is {expected}, not {found}"
