@@ -17,6 +17,7 @@ from minitorch2.script.frontend.environment import Variable
 from minitorch2.script.frontend.forms import form, only
 from minitorch2.script.frontend.python_values import (
     FORMS,
+    Form,
     OperatorValue,
     call_python,
     register_sugar,
@@ -273,23 +274,66 @@ def emit_assert(emission: Emission, arguments: Arguments, where: SourceRange) ->
     return ConstantValue(None)
 
 
-@form(torch._check)
-def emit_check(emission: Emission, arguments: Arguments, where: SourceRange) -> SugaredValue:
-    """Emit ``torch._check(condition, message)``; the message is a function that gives it."""
-    given, *rest = arguments.positional
-    condition = truth_of(emission, given.as_value(emission, where), where)
-    node = emission.if_node(condition, where)
-    with emission.inside(node.blocks[1]):
-        text = rest[0].call(emission, Arguments(), where) if rest else ConstantValue("")
-        message = text.as_value(emission, where)
-        raise_error(emission, message, "builtins.RuntimeError", where)
-    return ConstantValue(None)
-
-
 def raise_error(emission: Emission, message: Value, name: str, where: SourceRange) -> None:
     """Insert the raising of an exception."""
     class_name = emission.constant(name, where)
     emission.node("prim::RaiseException", (message, class_name), (), where)
+
+
+_CHECKS: Final[dict[str, type[Exception]]] = {
+    "_check": RuntimeError,
+    "_check_index": IndexError,
+    "_check_value": ValueError,
+    "_check_type": TypeError,
+    "_check_not_implemented": NotImplementedError,
+}
+"""The functions of torch that raise an exception if a condition does not hold."""
+
+_NO_MESSAGE: Final = (
+    "Expected cond to be True, but got False. (Could this error message be improved? If so, please"
+    " report an enhancement request to PyTorch.)"
+)
+
+
+def _emit_check(
+    emission: Emission, error: type[Exception], given: dict[str, SugaredValue], where: SourceRange
+) -> SugaredValue:
+    """Emit ``torch._check(cond, message)``: a message is a function, called where it is needed."""
+    condition, message = given["cond"].as_value(emission, where), given.get("message")
+    if condition.type != BOOL:
+        what = "is no bool, and a check takes one"
+        raise given["cond"].refuse(what, where, code="script-wrong-type")
+    node = emission.if_node(condition, where)
+    with emission.inside(node.blocks[1]):
+        text: SugaredValue = ConstantValue(_NO_MESSAGE)
+        if message is not None and message.constant() is not None:
+            text = message.call(emission, Arguments(), where)
+        name = f"{error.__module__}.{error.__qualname__}"
+        raise_error(emission, text.as_value(emission, where), name, where)
+    return ConstantValue(None)
+
+
+def _check(error: type[Exception]) -> Form:
+    def emit(emission: Emission, arguments: Arguments, where: SourceRange) -> SugaredValue:
+        given = dict(zip(("cond", "message"), arguments.positional)) | arguments.keywords
+        return _emit_check(emission, error, given, where)
+
+    return emit
+
+
+FORMS.update({f"torch:{name}": _check(error) for name, error in _CHECKS.items()})
+
+
+@form("torch:_check_with")
+def emit_check_with(emission: Emission, arguments: Arguments, where: SourceRange) -> SugaredValue:
+    """Emit ``torch._check_with(error_type, cond, message)``."""
+    names = ("error_type", "cond", "message")
+    given = dict(zip(names, arguments.positional)) | arguments.keywords
+    error = given["error_type"].constant()
+    if not isinstance(error, type) or not issubclass(error, Exception):
+        what = "is no class of errors that is known while compiling"
+        raise given["error_type"].refuse(what, where, code="script-wrong-type")
+    return _emit_check(emission, error, given, where)
 
 
 class LoggerMethod(SugaredValue):
