@@ -1,6 +1,7 @@
 """`jit.isinstance` with types of elements, and `tolist` and `item` with annotations."""
 
 import io
+import typing
 from typing import Any, Optional
 
 import pytest
@@ -195,3 +196,48 @@ def test_questions_and_lists_are_kept_in_files():
         for load in (jit.load, torch.jit.load):
             file.seek(0)
             assert load(file)(x, [3]) == expected
+
+
+BARE = [typing.List, typing.Tuple, typing.Dict]  # noqa: UP006
+CONTAINERS = (list, tuple, dict, *BARE, int, str, Tensor)
+
+
+def question(kind):
+    def asks(x: Any) -> bool:
+        return isinstance(x, kind)
+
+    return asks
+
+
+@pytest.mark.parametrize("kind", CONTAINERS, ids=str)
+def test_a_value_of_any_type_is_asked_for_its_class(kind):
+    """The answer was False for each list, tuple and dict."""
+    script = jit.script(question(kind))
+    for value in ([1], ["a"], [], {"a": 1}, {}, (1, 2), (), 3, True, "x", F, None, 2.5):
+        assert script(value) == isinstance(value, kind)
+
+
+class AsksForAContainer(nn.Module):
+    def forward(self, x: Any) -> bool:
+        return isinstance(x, (list, tuple))
+
+
+def test_a_question_for_a_class_is_kept_in_files():
+    file = io.BytesIO()
+    jit.save(jit.script(AsksForAContainer()), file)
+    for load in (jit.load, torch.jit.load):
+        file.seek(0)
+        assert [load(io.BytesIO(file.getvalue()))(x) for x in ([1], (1, 2), 3)] == [
+            True,
+            True,
+            False,
+        ]
+
+
+def of_a_bare_dict(x: typing.Dict) -> int:  # noqa: UP006
+    return len(x)
+
+
+def test_a_container_without_types_of_elements_is_refused():
+    with pytest.raises(ScriptError, match="without the types of its elements"):
+        jit.script(of_a_bare_dict)

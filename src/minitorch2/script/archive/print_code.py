@@ -23,6 +23,7 @@ from minitorch2.script.ir.print_ir import hint_of
 from minitorch2.script.ir.types import (
     FLOAT,
     ClassType,
+    DictType,
     EnumType,
     ListType,
     TupleType,
@@ -32,6 +33,7 @@ from minitorch2.script.ir.types import (
 from minitorch2.script.operators.registry import operator_of
 from minitorch2.script.operators.schema import NO_DEFAULT, FunctionSchema
 
+_CONTAINER_NAMES: Final[dict[Any, str]] = {ListType: "list", TupleType: "tuple", DictType: "dict"}
 _MOST_TRIPS: Final = 2**63 - 1
 _CASTS: Final = {
     "aten::Bool": "bool",
@@ -372,7 +374,10 @@ class CodePrinter:
         return f"uninitialized({self.references.annotation(node.output.type)})"
 
     def _isinstance(self, node: Node) -> str:
-        types = [self.references.annotation(type_) for type_ in node.attributes["types"]]
+        types = [
+            _CONTAINER_NAMES.get(type_) or self.references.annotation(type_)
+            for type_ in node.attributes["types"]
+        ]
         choice = types[0] if len(types) == 1 else f"({', '.join(types)})"
         return f"isinstance({self._text(node.inputs[0])}, {choice})"
 

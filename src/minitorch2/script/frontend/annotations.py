@@ -99,6 +99,8 @@ def type_from_object(given: Any) -> ir.Type:
     origin = typing.get_origin(given)
     if origin in (typing.Union, types.UnionType):
         return _union(partial(type_from_object, part) for part in typing.get_args(given))
+    if given in (typing.Dict, typing.Tuple):  # noqa: UP006
+        raise UnknownTypeError(f"{given} without the types of its elements")
     if origin in _FORMS:
         return _FORMS[origin](*(_argument(part) for part in typing.get_args(given)))
     raise ForeignTypeError(getattr(given, "__qualname__", repr(given)))

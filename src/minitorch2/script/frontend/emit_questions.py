@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import typing
 from collections import abc
 from collections.abc import Sequence
 from typing import Any, Final
@@ -32,6 +33,9 @@ _CONTAINERS: Final[dict[Any, tuple[Any, ...]]] = {
     list: (ListType,),
     tuple: (TupleType,),
     dict: (DictType,),
+    typing.List: (ListType,),  # noqa: UP006
+    typing.Tuple: (TupleType,),  # noqa: UP006
+    typing.Dict: (DictType,),  # noqa: UP006
     torch.Size: (ListType,),
     abc.Iterable: (ListType, TupleType, DictType, STR),
     abc.Sequence: (ListType, TupleType, STR),

@@ -20,6 +20,7 @@ from minitorch2.script.ir.types import (
     ClassType,
     DictType,
     ListType,
+    PrimitiveType,
     TupleType,
     Type,
     is_subtype_of,
@@ -217,9 +218,18 @@ def _isinstance(node: Node, make: Makers) -> Callable[..., Any]:
     return lambda value: any(is_instance(value, kind) for kind in kinds)
 
 
-def is_instance(value: Any, kind: Type) -> bool:
-    """Tell whether a value has a type; an empty container has the type of any elements."""
+def is_instance(value: Any, kind: Any) -> bool:
+    """Tell whether a value has a type; an empty container has the type of any elements.
+
+    Args:
+        value: a value of the language.
+        kind: a type, a class of types such as `ListType`, or a class of Python.
+    """
     match kind:
+        case type():
+            return isinstance(type_of(value) if issubclass(kind, Type) else value, kind)
+        case PrimitiveType("int") if isinstance(value, bool):
+            return True
         case ListType(element):
             is_list = isinstance(value, list | torch.Size)
             return is_list and all(is_instance(part, element) for part in value)
