@@ -87,3 +87,14 @@ def test_views_of_a_base_with_memory_of_another_form_are_a_known_limit():
     """PyTorch called the view's operator again, which refused what ``data`` was assigned."""
     program = "w.uniform_()\nm.data = m.clone().t().contiguous().t()\nm.addcmul_(m, m)\nw.max()"
     check_text(body(program + "\nv.numpy()"), gradients=True)
+
+
+def test_a_window_of_a_diagonal_and_a_write_in_place_have_eager_gradients():
+    """The window was taken of the diagonal again, so elements beside it had no gradient."""
+    program = "w1 = m.diagonal()\nm2 = torch.as_strided(w1, m.shape, m.stride())\nw1[0] = s"
+    check_text(body(program + "\nw = m2 * 2"), gradients=True)
+
+
+def test_the_stride_of_a_dimension_of_one_element_is_free_in_a_gradient():
+    """Autograd added two gradients of a row in place, and those of lazy tensors out of place."""
+    check_text(body("w = m.view(-1)\nv = m * 2 + torch.einsum('ij->j', m)"), gradients=True)

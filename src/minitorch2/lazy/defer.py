@@ -37,6 +37,7 @@ from minitorch2.lazy.value import (
     View,
     follow,
 )
+from minitorch2.lazy.window import WINDOWS, check_windows, note_window
 from minitorch2.native.torch_internals.dispatch import make_wrapper_tensor
 
 
@@ -49,7 +50,9 @@ def defer(func: Operator, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> A
     Raises what eager mode raises for these arguments, at this line.
     """
     with LOCK:
-        made = expected_result(current(), func, args, kwargs, _NOTHING)
+        made = MISS
+        if not WINDOWS:
+            made = expected_result(current(), func, args, kwargs, _NOTHING)
         return defer_unexpected(func, args, kwargs, in_region=False) if made is MISS else made
 
 
@@ -62,6 +65,8 @@ def defer_unexpected(
     """
     plan = PLANS.get(id(func)) or plan_of(func)
     current().in_region = in_region
+    if WINDOWS and plan.written:
+        check_windows(plan, args, kwargs)
     if plan.is_recorded:
         first = args[0] if args else None
         is_pending = type(first) is LazyTensor and first.value.step is current()
@@ -88,6 +93,7 @@ def defer_unexpected(
 
 LazyTensor.defer = staticmethod(defer)
 _ITEM: Final = torch.ops.aten._local_scalar_dense.default
+_AS_STRIDED: Final = torch.ops.aten.as_strided.default
 _ZEROS: Final = torch.ops.aten.zeros.default
 _AS_IT_IS: Final = nullcontext()
 _NOTHING: Final[dict[int, Value]] = {}
@@ -165,6 +171,8 @@ def _results(
                 _promise(step, meta, offset, view, next(real, None))
                 for meta, view in zip(metas, views, strict=True)
             ]
+        if func is _AS_STRIDED:
+            note_window(args[0], made[0])
     else:
         made = [_promise(step, meta, 0, None, next(real, None)) for meta in metas]
     if plan.is_list:

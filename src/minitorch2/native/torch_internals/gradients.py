@@ -15,6 +15,7 @@ is_multithreading_enabled = torch._C._is_multithreading_enabled
 innermost_saved_tensor_hooks = _autograd._top_saved_tensors_default_hooks
 push_saved_tensor_hooks = _autograd._push_saved_tensors_default_hooks
 pop_saved_tensor_hooks = _autograd._pop_saved_tensors_default_hooks
+CreationMeta, set_creation_meta = _autograd.CreationMeta, _autograd._set_creation_meta
 preserve_versions = torch.autograd.grad_mode._unsafe_preserve_version_counter
 count_users_of_storage = torch._C._storage_Use_Count
 
