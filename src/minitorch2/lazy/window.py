@@ -57,7 +57,7 @@ class AsStrided(torch.autograd.Function):
         return _same_form(base[0], narrow)
 
     @staticmethod
-    def backward(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor, None]:  # type: ignore[override]
+    def backward(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor, None]:
         """Return the gradient as it is."""
         return gradient, None
 
@@ -83,9 +83,9 @@ WINDOWS: Final[dict[int, _Window]] = {}
 """The windows on parts that live, by the identity of their tensors."""
 
 
-def note_window(part: Any, window: LazyTensor) -> None:
+def note_window(part: Any, window: LazyTensor | None) -> None:
     """Remember a window until it dies, if it was taken of a view."""
-    if type(part) is LazyTensor and part._base is not None:
+    if window is not None and type(part) is LazyTensor and part._base is not None:
         key = id(window)
         tensor = weakref.ref(window, lambda _: WINDOWS.pop(key, None))
         WINDOWS[key] = _Window(tensor, _form_of(part), str(user_line() or "an unknown line"))
