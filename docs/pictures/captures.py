@@ -234,7 +234,7 @@ def archive() -> Picture:
     jit.save(jit.script(Model()), file)
     entries = [
         (
-            re.sub(r"___minitorch2_mangle_\d+[./]", "", info.filename.partition("/")[2]),
+            re.sub(r"/___minitorch2_mangle_\d+", "", info.filename.partition("/")[2]),
             info.file_size,
         )
         for info in zipfile.ZipFile(file).infolist()
