@@ -35,7 +35,7 @@ from benchmarks.breadth import report as breadth
 from benchmarks.compilers import OURS, Compiler, compilers
 from benchmarks.evaluate import run as evaluate
 from benchmarks.measure import Result, measure_all
-from benchmarks.peers import NEEDS, takes
+from benchmarks.peers import needed_by, takes
 
 SUITES = {"kernels": kernels.cases, "models": models.cases, "overhead": overhead.cases}
 RESULTS = Path(__file__).parent / "results"
@@ -47,8 +47,8 @@ def results_of(
     """Measure a suite's cases whose name contains `only`, those that all take."""
     if suite == "compile_time":
         return compile_time.results(list(chosen))
-    by_others = not NEEDS.keys().isdisjoint(chosen)
-    cases = [c for c in SUITES[suite]() if only in c.name and (takes(c) or not by_others)]
+    named = (case for case in SUITES[suite]() if only in case.name)
+    cases = [case for case in named if all(takes(name, needed_by(case)) for name in chosen)]
     return track(measure_all(cases, chosen, budget), suite, total=len(cases))
 
 

@@ -24,6 +24,10 @@ ONNX_RUNTIME, OPENVINO = "ONNX Runtime", "OpenVINO"
 NEEDS = {ONNX_RUNTIME: ("onnxruntime", "onnxscript"), OPENVINO: ("openvino",)}
 """The packages that each compiler needs."""
 
+GRADIENTS, BFLOAT16 = "gradients", "bfloat16"
+LACKS = {ONNX_RUNTIME: {BFLOAT16}, OPENVINO: {GRADIENTS, BFLOAT16}}
+"""What each compiler cannot run. Tensors reach them by NumPy, which has no bfloat16."""
+
 Function = Callable[..., Any]
 
 
@@ -91,6 +95,12 @@ def installed_peers() -> dict[str, Callable[[Function], Function]]:
     return there
 
 
-def takes(case: Case) -> bool:
-    """Return whether both compilers take a case: no gradients, no bfloat16, which NumPy lacks."""
-    return not case.backward and "bf16" not in case.name
+def needed_by(case: Case) -> set[str]:
+    """Return what a case asks of a compiler; a kernel of bfloat16 says so in its name."""
+    asked = {GRADIENTS: case.backward, BFLOAT16: "bf16" in case.name}
+    return {name for name, is_asked in asked.items() if is_asked}
+
+
+def takes(compiler: str, needed: set[str]) -> bool:
+    """Return whether a compiler offers all that is needed; those that are no peers do."""
+    return LACKS.get(compiler, set()).isdisjoint(needed)

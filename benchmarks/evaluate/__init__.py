@@ -7,6 +7,7 @@
 evaluation ::= suite*           `suites`: lists of models; those of absent packages are left out
 suite      ::= case*            a model in one mode, with fresh random inputs
 row        ::= (case, setting, backend) → speedup over eager | the reason of a failure
+             | "not offered"    where the backend says so (`peers.LACKS`): nothing is run
 
 Each row is measured by two processes of its own (`worker`). The first one begins with an empty
 cache, compares two results with eager's, and lets eager and the backend take turns. The second one

@@ -8,8 +8,11 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
+from benchmarks.peers import BFLOAT16, GRADIENTS
+
 INFERENCE, TRAINING = "inference", "training"
 DTYPES = ("float32", "float16", "bfloat16", "amp")
+NOT_OFFERED = "not offered"
 
 
 @dataclass(frozen=True)
@@ -39,6 +42,12 @@ class Question:
         return TRAINING if self.case.endswith((f", {TRAINING}", " step")) else INFERENCE
 
     @property
+    def needed(self) -> set[str]:
+        """What the row asks of a compiler; autocast computes in bfloat16 on a CPU."""
+        asked = {GRADIENTS: self.mode == TRAINING, BFLOAT16: self.dtype in (BFLOAT16, "amp")}
+        return {name for name, is_asked in asked.items() if is_asked}
+
+    @property
     def key(self) -> tuple[object, ...]:
         """The parts that tell one row from another, however long each is timed."""
         return self.suite, self.case, self.backend, self.dtype, self.device, self.freezing
@@ -54,6 +63,7 @@ class Found:
         cold_seconds: of the first call with an empty cache, `warm_seconds` with the cache of it.
         graphs, breaks, guard_microseconds: as `explain` tells, for our own capture.
         failure: why there is no speedup; empty if the results are eager's.
+        offered: False if the backend says that it has nothing for this row. Nothing was run then.
     """
 
     seconds: float = 0.0
@@ -65,6 +75,7 @@ class Found:
     breaks: int = 0
     guard_microseconds: float = 0.0
     failure: str = ""
+    offered: bool = True
 
 
 @dataclass(frozen=True)
@@ -76,8 +87,19 @@ class Row:
 
     @property
     def speedup(self) -> float:
-        """How many times as fast as eager the backend is; 0 if it failed (paper, section 6)."""
-        return 0.0 if self.found.failure else self.found.eager_seconds / self.found.seconds
+        """How many times as fast as eager the backend is; 0 if it failed (paper, section 6).
+
+        A row that is not offered has 0, too. Tables leave it out.
+        """
+        if self.found.failure or not self.found.offered:
+            return 0.0
+        return self.found.eager_seconds / self.found.seconds
+
+    @property
+    def outcome(self) -> str:
+        """The speedup as text, or the reason why there is none."""
+        without = self.found.failure or ("" if self.found.offered else NOT_OFFERED)
+        return without or f"{self.speedup:.2f}x"
 
 
 def load(path: Path) -> list[Row]:

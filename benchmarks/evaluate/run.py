@@ -20,6 +20,7 @@ from benchmarks.evaluate.backends import BACKENDS, available
 from benchmarks.evaluate.rows import DTYPES, INFERENCE, TRAINING, Found, Question, Row
 from benchmarks.evaluate.suites import SUITES, cases_of
 from benchmarks.evaluate.tables import figure4, shown
+from benchmarks.peers import takes
 from minitorch2.demo.first_result import CACHE_VARIABLES
 
 ROOT = Path(__file__).parents[2]
@@ -66,7 +67,9 @@ def questions(options: argparse.Namespace) -> Iterator[Question]:
 
 
 def answer(question: Question, limit: float) -> Row:
-    """Measure a row in two processes with one fresh cache."""
+    """Measure a row in two processes with one fresh cache, if the backend offers it."""
+    if not takes(question.backend, question.needed):
+        return Row(question, Found(offered=False))
     with tempfile.TemporaryDirectory(prefix="minitorch2-evaluate-") as cache:
         found = in_process(question, cache, limit, [])
         if not found.failure:
@@ -112,8 +115,7 @@ def run(arguments: Sequence[str], console: Console) -> int:
         row = answer(question, options.limit)
         known[question.key] = row
         rows.append(path, row)
-        outcome = row.found.failure or f"{row.speedup:.2f}x"
-        console.print(f"{question.case}: {question.backend}: {outcome}", markup=False)
+        console.print(f"{question.case}: {question.backend}: {row.outcome}", markup=False)
     found = list(known.values())
     rows.write_csv(options.output / "rows.csv", found)
     for name, text in figure4(found).items():

@@ -10,7 +10,7 @@ from rich.table import Table
 
 from benchmarks import figure4 as cumulative
 from benchmarks.compilers import EAGER, OURS
-from benchmarks.evaluate.rows import Row
+from benchmarks.evaluate.rows import NOT_OFFERED, Row
 from benchmarks.measure import Result
 
 Group = tuple[str, str, str, str]
@@ -62,10 +62,14 @@ def grid(title: str, found: list[Row], cell: Callable[[list[Row]], str]) -> Grid
 
 
 def speedups(members: list[Row]) -> str:
-    """`23/24 1.31x`: models that work, and the geometric mean of their speedups."""
-    works = [row.speedup for row in members if row.speedup]
+    """`23/24 1.31x`: models that work, and the geometric mean of their speedups.
+
+    Rows that a backend does not offer are not counted.
+    """
+    offered = [row for row in members if row.found.offered]
+    works = [row.speedup for row in offered if row.speedup]
     mean = f" {geometric_mean(works):.2f}x" if works else ""
-    return f"{len(works)}/{len(members)}{mean}"
+    return f"{len(works)}/{len(offered)}{mean}" if offered else NOT_OFFERED
 
 
 def compile_times(members: list[Row]) -> str:
@@ -109,12 +113,12 @@ def shown(found: list[Row]) -> dict[str, Grid]:
 def figure4(found: list[Row]) -> dict[str, str]:
     """The paper's Figure 4 by the name of its file: a panel for each mode.
 
-    It is drawn of the cases that every backend was asked for. A failure counts as the smallest
-    speedup that the axis shows.
+    It is drawn of the cases that every backend was asked for and offers. A failure counts as the
+    smallest speedup that the axis shows.
     """
     names = backends_of(found)
     by_case: dict[str, dict[str, float]] = {}
-    for row in found:
+    for row in (each for each in found if each.found.offered):
         title = f"{row.question.case}, {row.question.mode}"
         by_case.setdefault(title, {})[row.question.backend] = row.speedup
     results = [

@@ -13,6 +13,7 @@ from benchmarks.compilers import OURS, PEER
 from benchmarks.evaluate import run, tables
 from benchmarks.evaluate.rows import Found, Question, Row, append, load, write_csv
 from benchmarks.evaluate.worker import in_dtype
+from benchmarks.peers import ONNX_RUNTIME, OPENVINO
 
 WORKS = Row(
     Question("models", "net, inference", OURS),
@@ -41,6 +42,40 @@ def test_a_row_that_takes_too_long_counts_as_no_speedup(tmp_path: Path) -> None:
     assert run.run(arguments, Console(quiet=True)) == 0
     (row,) = load(tmp_path / "rows.jsonl")
     assert row.speedup == 0 and row.found.failure == "no result in 0 s"
+
+
+def test_what_a_peer_does_not_take_is_a_row_that_is_not_offered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ran: list[Question] = []
+
+    def worker(question: Question, *_: object) -> Found:
+        ran.append(question)
+        return WORKS.found
+
+    monkeypatch.setattr(run, "in_process", worker)
+    asked = ["--suite", "models", "--only", "perceptron", "--output", str(tmp_path)]
+    asked += ["--backend", OPENVINO, "--backend", ONNX_RUNTIME]
+    for dtype in ("--float32", "--bfloat16", "--amp"):
+        assert run.run([*asked, dtype], console := Console(width=200, record=True)) == 0
+    found = {(r.question.backend, r.question.mode, r.question.dtype): r.found.offered
+             for r in load(tmp_path / "rows.jsonl")}  # fmt: skip
+    offered = {
+        (OPENVINO, "inference", "float32"),
+        (ONNX_RUNTIME, "inference", "float32"),
+        (ONNX_RUNTIME, "training", "float32"),
+    }
+    assert len(found) == 12 and {key for key, is_offered in found.items() if is_offered} == offered
+    assert {(q.backend, q.mode, q.dtype) for q in ran} == offered
+    assert "perceptron, inference: OpenVINO: not offered" in console.export_text()
+
+
+def test_a_row_that_is_not_offered_is_no_failure() -> None:
+    refused = Row(replace(WORKS.question, backend=OPENVINO), Found(offered=False))
+    grids = tables.shown([WORKS, refused])
+    assert grids["failures"].rows == []
+    assert grids["speedups"].rows[0][-2:] == ("1/1 3.00x", "not offered")
+    assert not tables.figure4([WORKS, refused])  # no case that both were measured on
 
 
 def test_an_unfinished_line_is_measured_again(tmp_path: Path) -> None:
