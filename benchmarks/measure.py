@@ -7,8 +7,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from benchmarks.cases import Case, Function, as_near, near, same
+from benchmarks.cases import Case, Function, near, same
 from benchmarks.compilers import EAGER, PEER, Compiler, forget
+from benchmarks.truth import Truth
 from minitorch2.demo.timing import medians, rounds, seconds
 
 _TRIM_THRESHOLD, _MMAP_MAX = -1, -4  # the names of parameters in malloc.h
@@ -62,11 +63,11 @@ def disagreeing(case: Case, functions: dict[str, Function]) -> set[str]:
     """The compilers whose results on fresh inputs, from the same seed, are not eager's.
 
     torch.compile draws random numbers of its own, so a case that drops cannot hold it to eager's.
-    Where eager rounds to 16 bits after each operator, a result may be nearer to that in float64.
+    A result that differs is compared with float64, too: it may only be rounded otherwise (`truth`).
     """
     inputs = case.fresh_inputs()
 
-    def seeded(function: Function, inputs: tuple[Tensor, ...] = inputs) -> object:
+    def seeded(function: Function) -> object:
         torch.manual_seed(1)
         return function(*inputs)
 
@@ -79,17 +80,10 @@ def disagreeing(case: Case, functions: dict[str, Function]) -> set[str]:
         and not alike(result := seeded(function), expected)
         and not (case.draws and name == PEER)
     }
-    if not wrong or not any(x.is_floating_point() and x.itemsize == 2 for x in inputs):
+    truth = Truth.of(case, inputs) if wrong else None
+    if truth is None:
         return set(wrong)
-    exact = seeded(functions[EAGER], tuple(map(_doubled, inputs)))
-    return {name for name, result in wrong.items() if not as_near(result, expected, exact)}
-
-
-def _doubled(x: Tensor) -> Tensor:
-    """A float as float64; anything else as it is."""
-    if not x.is_floating_point():
-        return x
-    return x.detach().double().requires_grad_(x.requires_grad)
+    return {name for name, each in wrong.items() if not truth.admits(each, expected, alike)}
 
 
 def repeated(function: Function, inputs: tuple[Tensor, ...], calls: int) -> Function:

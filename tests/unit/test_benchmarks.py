@@ -185,6 +185,93 @@ def test_a_chain_of_16_bits_is_wrong_only_if_eager_is_nearer_to_float64():
     assert measure.disagreeing(case, functions) == {"off"}
 
 
+class Steps(torch.nn.Module):
+    """A model whose gradient jumps where `w x` is its own mean: there rounding decides."""
+
+    def __init__(self, dropped: float) -> None:
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.randn(1000))
+        self.last = torch.nn.Sequential(torch.nn.Linear(1000, 7), torch.nn.Dropout(dropped))
+        with torch.no_grad():  # the first element is the mean, up to rounding
+            self.weight[0] = self.weight[1:].double().mean()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        moved = self.weight * x
+        return self.last((moved - moved.mean(1, keepdim=True)).relu())
+
+
+def on_the_step(dropped: float) -> Case:
+    """A training step on inputs at which one ReLU is about to switch."""
+    return Case("steps, training", lambda: Steps(dropped), lambda: (torch.ones(2, 1000),),
+                backward=True, draws=bool(dropped))  # fmt: skip
+
+
+@pytest.mark.parametrize("dropped", [0.0, 0.25])
+def test_a_training_step_that_is_rounded_otherwise_is_right(dropped):
+    case = on_the_step(dropped)
+
+    def one_digit_less(model):
+        return lambda x: model(x * (1 + (torch.arange(1000) == 0) * 1e-6))
+
+    def one_digit_more(model):
+        return lambda x: model(x * (1 - (torch.arange(1000) == 0) * 1e-6))
+
+    compilers = {"less": one_digit_less, "more": one_digit_more}
+    functions = {name: case.build(c) for name, c in {**IDENTITY, **compilers}.items()}
+    torch.manual_seed(1)
+    expected = functions["eager"](*(x := case.fresh_inputs()))
+    torch.manual_seed(1)
+    others = [functions[name](*x) for name in compilers]
+    assert dropped or not all(measure.same(other, expected) for other in others)
+    assert measure.disagreeing(case, functions) == set()
+
+
+@pytest.mark.parametrize("dropped", [0.0, 0.25])
+@pytest.mark.parametrize("factor", [1.02, 0.5, 0.0, float("nan")])
+def test_a_wrong_result_at_a_step_of_rounding_is_wrong(dropped, factor):
+    case = on_the_step(dropped)
+    functions = {**IDENTITY, "minitorch2": lambda f: lambda x: f(x) * factor}
+    built = {name: case.build(compiler) for name, compiler in functions.items()}
+    assert measure.disagreeing(case, built) == {"minitorch2"}
+
+
+@pytest.mark.parametrize("element", [0, 999])
+def test_one_wrong_element_of_a_gradient_is_wrong(element):
+    case = on_the_step(0.0)
+    eager = case.build(lambda f: f)
+
+    def doubled(x):
+        output, weight, *rest = eager(x)
+        weight = torch.where(torch.arange(1000) == element, weight.abs().max() * 3, weight)
+        return output, weight, *rest
+
+    assert measure.disagreeing(case, {"eager": eager, "minitorch2": doubled}) == {"minitorch2"}
+
+
+def test_a_program_without_float64_has_no_excuse():
+    """Eager in float64 raises: then a result is eager's or wrong."""
+
+    def only_float32(x):
+        if x.dtype != torch.float32:
+            raise TypeError(x.dtype)
+        return x.sin()
+
+    case = Case("only", lambda: only_float32, CASE.inputs)
+    functions = {"eager": only_float32, "minitorch2": lambda x: only_float32(x) + 1}
+    assert measure.disagreeing(case, functions) == {"minitorch2"}
+
+
+def test_other_numbers_in_float64_excuse_nothing():
+    """A program that draws otherwise in float64 has no truth there, whatever it gives."""
+
+    def noisy(x):
+        return x + (torch.randn(64) if x.dtype == torch.float64 else 0)
+
+    case = Case("noisy", lambda: noisy, CASE.inputs)
+    functions = {"eager": noisy, "minitorch2": lambda x: x * 1.01}
+    assert measure.disagreeing(case, functions) == {"minitorch2"}
+
+
 def test_programs_of_breadth_have_names_of_their_own():
     names = [case.name for case in programs.programs()]
     assert len(set(names)) == len(names) >= 40
