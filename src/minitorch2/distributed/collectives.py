@@ -22,12 +22,13 @@ from typing import Any, Final
 import torch
 import torch.distributed as dist
 
-from minitorch2.distributed import lowering_of_waits, overlap_collectives
+from minitorch2.distributed import lowering_of_waits
 from minitorch2.distributed.groups import name_of, rank_in, rank_of, size_of
+from minitorch2.distributed.overlap_collectives import overlap_collectives
+from minitorch2.graph.pipeline import register_pass
+from minitorch2.loopir.lowering.registry import lowering
 from minitorch2.marks.controls import Substituted, assume_constant_result, graph_break, mark
 from minitorch2.native.torch_internals.collectives import functional
-
-assert lowering_of_waits and overlap_collectives  # importing them registers them
 
 start = torch.ops._c10d_functional
 wait_tensor = start.wait_tensor
@@ -219,3 +220,5 @@ def substitute(module: Any, bodies: dict[str, Callable[..., Any]]) -> None:
 
 substitute(functional, FUNCTIONAL)
 substitute(dist, IN_PLACE)
+register_pass("post_grad")(overlap_collectives)
+lowering(wait_tensor.default)(lowering_of_waits.wait_tensor)

@@ -13,7 +13,6 @@ import torch
 from minitorch2.loopir.boxes import TensorBox
 from minitorch2.loopir.buffers import MultiOutput, current_table
 from minitorch2.loopir.lowering.fallback import extern_call, realize_arguments
-from minitorch2.loopir.lowering.registry import lowering
 
 LIBRARY = torch.library.Library("minitorch2", "FRAGMENT")  # type: ignore[no-untyped-call]
 LIBRARY.define("wait_for(Tensor started, Tensor[] read) -> Tensor")  # type: ignore[no-untyped-call]
@@ -28,7 +27,6 @@ def wait_for(started: torch.Tensor, read: list[torch.Tensor]) -> torch.Tensor:
 LIBRARY.impl("wait_for", wait_for, "CompositeExplicitAutograd")  # type: ignore[no-untyped-call]
 
 
-@lowering(torch.ops._c10d_functional.wait_tensor.default)
 def wait_tensor(started: TensorBox) -> Any:
     """Call `wait_for` with the start's operands."""
     view = realize_arguments(started, "a wait reads memory")

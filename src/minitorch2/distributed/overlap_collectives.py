@@ -19,16 +19,15 @@ import torch
 from minitorch2.graph.effects import is_random
 from minitorch2.graph.graph_module import GraphModule
 from minitorch2.graph.node import Node
-from minitorch2.graph.pipeline import register_pass
 from minitorch2.graph.raising import must_run
-from minitorch2.graph.rewriting import Rewrite
+from minitorch2.graph.rewriting import Rewrite, graph_pass
 from minitorch2.native.torch_internals.operators import OpOverload
 
 NAMESPACE = "_c10d_functional"
 WAIT = torch.ops._c10d_functional.wait_tensor.default
 
 
-@register_pass("post_grad")
+@graph_pass
 def overlap_collectives(module: GraphModule) -> Iterator[Rewrite]:
     """Move each start up and each wait down as far as the laws allow."""
     for node in filter(is_start, [*module.graph.nodes]):
@@ -37,7 +36,7 @@ def overlap_collectives(module: GraphModule) -> Iterator[Rewrite]:
             before = before.prev
         if before is not node.prev:
             yield Rewrite(f"starts behind {before.name}", node)
-            _move(node, before.next)
+            module.graph.move(node, before.next)
     for node in filter(is_wait, reversed([*module.graph.nodes])):
         behind = node.next
         while (is_start(behind) or not _stops(node, behind)) and node not in behind.all_input_nodes:
@@ -46,7 +45,7 @@ def overlap_collectives(module: GraphModule) -> Iterator[Rewrite]:
             behind = behind.prev  # waits at one place keep their order
         if behind is not node.next:
             yield Rewrite(f"waits in front of {behind.name}", node)
-            _move(node, behind)
+            module.graph.move(node, behind)
 
 
 def is_wait(node: Node) -> bool:
@@ -67,11 +66,3 @@ def _stops(mover: Node, node: Node) -> bool:
     if is_wait(node) or is_random(node):
         return False
     return node.op in ("placeholder", "output") or must_run(node)
-
-
-def _move(node: Node, successor: Node) -> None:
-    """Put a node in front of another one."""
-    node.prev.next, node.next.prev = node.next, node.prev
-    node.prev, node.next = successor.prev, successor
-    successor.prev.next = node
-    successor.prev = node

@@ -36,7 +36,6 @@ class Graph:
         self._root = Node(self, "", "root", "root")
         self._insert_before = self._root
         self._names = Scope(_RESERVED)
-        self._length = 0
 
     # Reading
 
@@ -142,10 +141,12 @@ class Graph:
         if node.users:
             raise VerificationError(f"cannot erase {node.name}: it is read by {list(node.users)}")
         node.update_args((), {})
-        node.prev.next, node.next.prev = node.next, node.prev
-        if self._insert_before is node:
-            self._insert_before = node.next
-        self._length -= 1
+        self._unlink(node)
+
+    def move(self, node: Node, successor: Node) -> None:
+        """Put a node in front of another one; what it reads must stay in front of it."""
+        self._unlink(node)
+        self._link(node, successor)
 
     @contextmanager
     def inserting_before(self, node: Node | None) -> Iterator[None]:
@@ -170,10 +171,14 @@ class Graph:
         node.prev, node.next = successor.prev, successor
         successor.prev.next = node
         successor.prev = node
-        self._length += 1
+
+    def _unlink(self, node: Node) -> None:
+        node.prev.next, node.next.prev = node.next, node.prev
+        if self._insert_before is node:
+            self._insert_before = node.next
 
     def __len__(self) -> int:
-        return self._length
+        return sum(1 for _ in self.nodes)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle as a flat table: a linked list would exceed the recursion limit. meta is
@@ -214,9 +219,6 @@ class NodeList:
         while node is not root:
             yield node
             node = node.prev
-
-    def __contains__(self, node: object) -> bool:
-        return any(node is other for other in self)
 
     def __getitem__(self, index: int) -> Node:
         return list(self)[index]

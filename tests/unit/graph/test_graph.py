@@ -73,6 +73,18 @@ def test_insertion_points() -> None:
     verify(graph)
 
 
+def test_a_moved_node_keeps_its_edges_and_leaves_the_insertion_point() -> None:
+    """New nodes go where they went before: in front of the node behind the moved one."""
+    graph = slide_graph()
+    moved = next(n for n in graph.nodes if n.name == "abs_1")
+    behind, length = moved.next, len(graph)
+    with graph.inserting_before(moved):
+        graph.move(moved, behind.next)
+        added = graph.call_function(torch.neg, (graph.nodes[0],))
+    assert (added.next, behind.next, len(graph)) == (behind, moved, length + 1)
+    assert moved in graph.nodes and list(reversed(graph.nodes)) == list(graph.nodes)[::-1]
+
+
 def test_erasing_while_iterating() -> None:
     graph = slide_graph()
     graph.output_node.args = ((graph.nodes[0],),)
