@@ -268,3 +268,31 @@ def test_an_error_that_the_program_catches_is_refused(function):
 def test_a_trace_without_checks_holds_the_way_that_was_taken():
     traced = jit.trace(catches_an_error, (torch.ones(3),), assumptions="ignore")
     assert traced(torch.ones(3)).shape == (3,)
+
+
+CODE_WITHOUT_A_NAME = """
+class Scale:
+    factor = 2.0
+
+SCALE = Scale()
+SCALE.factor = 2.0
+
+def double(x):
+    return x * SCALE.factor
+
+def through_a_function(x):
+    return double(x)
+"""
+
+
+@pytest.mark.parametrize("name", ["double", "through_a_function"])
+@pytest.mark.parametrize("module", [{}, {"__name__": "builtins"}, {"__name__": "users"}])
+def test_objects_of_classes_in_a_namespace_without_a_name_are_compared(name, module):
+    """Python says of their classes that `builtins` has them, whose objects do not change."""
+    namespace = dict(module)
+    exec(CODE_WITHOUT_A_NAME, namespace)
+    traced = jit.trace(namespace[name], torch.ones(2))
+    assert traced(torch.ones(3)).tolist() == [2.0] * 3
+    namespace["SCALE"].factor = 3.0
+    with pytest.raises(TraceDivergedError, match=r"SCALE.factor, which has changed"):
+        traced(torch.ones(3))

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import torch
 
-from minitorch2.script.ir.python_constants import Reader, is_library
+from minitorch2.script.ir.python_constants import Reader, is_of_library
 
 MISSING: Final = object()
 """The answer of a resolver that does not know a name."""
@@ -76,7 +76,7 @@ def resolver_of(function: FunctionType, further: Mapping[str, Any] | None = None
     cells = dict(zip(function.__code__.co_freevars, function.__closure__ or ()))
     cells = {name: cell for name, cell in cells.items() if _is_set(cell)}
     closure = {name: cell.cell_contents for name, cell in cells.items()} | dict(further or {})
-    fixed = is_library(function.__module__)
+    fixed = is_of_library(function)
     return Resolver(closure, function.__globals__, cells=None if fixed else cells)
 
 

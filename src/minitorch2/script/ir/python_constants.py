@@ -24,6 +24,7 @@ _BY_VALUE: Final = (
     int, float, complex, str, bytes, torch.dtype, torch.device, torch.layout, torch.memory_format,
     MethodType, BuiltinFunctionType, range, slice,
 )  # fmt: skip
+_HEAP_TYPE: Final = 1 << 9  # Py_TPFLAGS_HEAPTYPE: classes made by Python code
 _LIBRARIES: Final = frozenset(("torch", "numpy", "math", "builtins", "typing", "minitorch2"))
 
 
@@ -139,7 +140,17 @@ def _is_fixed(owner: Any) -> bool:
     if isinstance(owner, ModuleType):
         return is_library(owner.__name__)
     is_code = isinstance(owner, type | FunctionType | BuiltinFunctionType)
-    return is_code and is_library(owner.__module__)
+    return is_code and is_of_library(owner)
+
+
+def is_of_library(code: type | FunctionType | BuiltinFunctionType) -> bool:
+    """Tell whether a class or function is of a library, and so does not change.
+
+    A class is of the module `builtins`, too, if its namespace has no `__name__`.
+    """
+    if code.__module__ == "builtins" and isinstance(code, type | FunctionType):
+        return isinstance(code, type) and not code.__flags__ & _HEAP_TYPE
+    return is_library(code.__module__)
 
 
 def is_library(module: str | None) -> bool:

@@ -23,7 +23,7 @@ from minitorch2.script.frontend.python_values import (
     register_sugar,
     to_sugared_value,
 )
-from minitorch2.script.ir.python_constants import is_library
+from minitorch2.script.ir.python_constants import is_of_library
 from minitorch2.script.ir.qualified_names import qualified_name, unique_name
 from minitorch2.script.ir.types import OBJECT_TYPES, Type, erase_facts
 from minitorch2.script.modules.from_nn_module import (
@@ -242,7 +242,7 @@ def _is_plain(given: Any) -> bool:
     if given in _KNOWN and _KNOWN[given].is_declared:
         return True
     has_code = isinstance(vars(given).get("__init__"), FunctionType)
-    return has_code and not is_library(given.__module__) and not hasattr(given, "__enter__")
+    return has_code and not is_of_library(given) and not hasattr(given, "__enter__")
 
 
 def _type_of_class(given: type) -> Type | None:

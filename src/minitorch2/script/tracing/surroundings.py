@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import torch
 
-from minitorch2.script.ir.python_constants import is_library
+from minitorch2.script.ir.python_constants import is_of_library
 
 MOST_DEPTH: Final = 4
 """Containers in containers: further ones are not compared."""
@@ -49,7 +49,7 @@ def functions_of(original: Callable[..., Any]) -> list[Callable[..., Any]]:
     if not isinstance(original, torch.nn.Module):
         return [original]
     classes = dict.fromkeys(type(module) for module in original.modules())
-    return [each.forward for each in classes if not is_library(each.__module__)]
+    return [each.forward for each in classes if not is_of_library(each)]
 
 
 def generator_states() -> tuple[Any, ...]:
@@ -165,9 +165,9 @@ def _parts(value: Any, depth: int) -> Iterator[tuple[str, Any]]:
         yield from ((f"[{key!r}]", item) for key, item in list(value.items()))
     elif isinstance(value, torch.nn.Module):
         yield from _parts_of_module(value)
-    elif isinstance(value, FunctionType) and not is_library(value.__module__):
+    elif isinstance(value, FunctionType) and not is_of_library(value):
         yield from ((f".{name}", item) for name, item in roots(value) if item is not value)
-    elif not is_library(type(value).__module__) and not isinstance(value, ModuleType | type):
+    elif not is_of_library(type(value)) and not isinstance(value, ModuleType | type):
         yield from (
             (f".{name}", item) for name, item in list(getattr(value, "__dict__", {}).items())
         )
