@@ -21,7 +21,8 @@ def figure(results: Sequence[Result]) -> str:
     ]
     size = f'width="{WIDTH * len(panels)}" height="{HEIGHT}"'
     style = 'font-family="sans-serif" font-size="12"'
-    body = "\n".join(panels)
+    paper = '<rect width="100%" height="100%" fill="white"/>'  # to be read in the dark, too
+    body = "\n".join(["<title>How speedups over eager are distributed</title>", paper, *panels])
     return f'<svg xmlns="http://www.w3.org/2000/svg" {size} {style}>\n{body}\n</svg>\n'
 
 

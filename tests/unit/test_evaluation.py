@@ -1,5 +1,6 @@
 """The evaluation: rows are measured, kept, and make tables."""
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,7 +11,7 @@ from torch import nn
 
 from benchmarks.cases import Case
 from benchmarks.compilers import OURS, PEER
-from benchmarks.evaluate import run, tables
+from benchmarks.evaluate import page, run, tables
 from benchmarks.evaluate.rows import Found, Question, Row, append, load, write_csv
 from benchmarks.evaluate.worker import in_dtype
 from benchmarks.peers import ONNX_RUNTIME, OPENVINO
@@ -103,15 +104,58 @@ def test_a_failure_is_a_speedup_of_zero(tmp_path: Path) -> None:
 
 def test_tables_count_what_works_and_name_what_does_not() -> None:
     console = Console(width=200, record=True)
-    grids = tables.shown([WORKS, FAILS]).values()
+    other = replace(WORKS.question, case="other, inference")
+    both = [Row(replace(other, backend=name), WORKS.found) for name in (OURS, PEER)]
+    grids = tables.shown([WORKS, FAILS, *both]).values()
     console.print(*(grid.printed() for grid in grids))
     text = console.export_text()
-    assert "1/1 3.00x" in text and "0/1" in text
+    assert "2/2 3.00x" in text and "1/2 3.00x" in text
     assert "2.00 / 1.00" in text and "no result in 1 s" in text
 
 
 def test_the_figure_shows_a_failure_at_the_end_of_its_axis() -> None:
     assert PEER in tables.figure4([WORKS, FAILS])["figure4.svg"]
+
+
+def test_means_count_only_what_all_backends_of_a_device_ran_right() -> None:
+    """A backend is not flattered by models on which the others fail, or were not measured."""
+    alone = replace(WORKS.question, case="alone, inference")
+    fast = Row(alone, replace(WORKS.found, seconds=0.01))
+    peer = Row(FAILS.question, WORKS.found)
+    broken = Row(replace(alone, backend=PEER), Found(failure="wrong results"))
+    elsewhere = Row(replace(alone, backend="other", device="cuda"), WORKS.found)
+    for others in ([broken], [broken, elsewhere], []):
+        grids = tables.shown([WORKS, peer, fast, *others])
+        (line, *_) = grids["speedups"].rows
+        assert line[4:6] == ("1", "2/2 3.00x")
+        lines = {title: cells for title, *cells in grids["models on cpu, float32"].rows}
+        assert lines["*geometric mean of 1*"] == ["3.00x", "3.00x"]
+        wanted = "wrong results" if others else "not measured"
+        assert lines["alone, inference"] == ["3000 → 10, 300.00x", wanted]
+
+
+def test_the_page_is_what_the_stored_rows_say() -> None:
+    assert page.main(["--check"]) == 0, "run `python -m benchmarks.evaluate.page`"
+
+
+def test_a_page_that_is_not_what_the_rows_say_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = page.PAGE.read_text()
+    monkeypatch.setattr(page, "PAGE", tmp_path / "evaluation.md")
+    page.PAGE.write_text(text.replace("*geometric mean of", "*geometric mean over"))
+    assert page.main(["--check"]) == 1
+    assert page.main([]) == 0 and page.main(["--check"]) == 0
+    assert page.PAGE.read_text() == text
+
+
+def test_stored_conditions_are_whole_and_tell_no_paths() -> None:
+    stored = json.loads((page.STORED / "conditions.json").read_text())
+    rows = load(page.STORED / "rows.jsonl")
+    assert stored.keys() == {row.question.device for row in rows}
+    wanted = {"title", "command", "date", "machine", "versions", "load", "commit", "note"}
+    assert all(each.keys() == wanted and all(each.values()) for each in stored.values())
+    assert len({row.question.key for row in rows}) == len(rows)
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
