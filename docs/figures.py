@@ -73,6 +73,7 @@ LAYERS = {
     "switches": ("loopir", "codegen/triton", "codegen/replay.py"),
     "templates": ("codegen/triton",),
     "gpu_models": ("loopir", "codegen/triton", "codegen/replay.py"),
+    "evaluation": ("bytecode", "autograd", "loopir", "codegen"),
 }
 """The folders and files below `src/minitorch2/` whose changes move each result."""
 
@@ -90,9 +91,21 @@ def has_history() -> bool:
 
 def measured_on(name: str) -> str:
     """The day of a result: its own, or that of the commit that stored it."""
-    stored = RESULTS / f"{name}.json"
-    file = RESULTS.parent / f"{name}.json"
-    return result(name)["date"] if stored.is_file() else git("log", "-1", "--format=%cs", str(file))
+    if (RESULTS / f"{name}.json").is_file():
+        return result(name)["date"]
+    places = (str(RESULTS.parent / f"{name}.json"), str(RESULTS.parent / name))
+    return git("log", "-1", "--format=%cs", "--", *places)
+
+
+def stored() -> set[str]:
+    """The names of the results that git keeps: a JSON file or a folder each.
+
+    `python -m benchmarks` writes the results of its runs beside them, which git ignores.
+    """
+    folder = RESULTS.parent
+    listed = git("ls-files", "--cached", "--others", "--exclude-standard", "--", str(folder))
+    paths = [Path(ROOT, line).relative_to(folder) for line in listed.splitlines()]
+    return {Path(path.parts[path.parts[0] == RESULTS.name]).stem for path in paths}
 
 
 def days_behind(name: str) -> int:
