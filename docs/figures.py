@@ -73,6 +73,8 @@ LAYERS = {
     "switches": ("loopir", "codegen/triton", "codegen/replay.py"),
     "templates": ("codegen/triton",),
     "gpu_models": ("loopir", "codegen/triton", "codegen/replay.py"),
+    "ways": ("bytecode", "lazy", "script"),
+    "ways_calls": ("bytecode", "lazy", "script"),
     "evaluation": ("bytecode", "autograd", "loopir", "codegen"),
 }
 """The folders and files below `src/minitorch2/` whose changes move each result."""
