@@ -59,6 +59,7 @@ LAYERS = {
     "calls": ("bytecode", "codegen/numba"),
     "cpu_calls": ("native/torch_internals", "codegen/numba"),
     "lazy": ("lazy",),
+    "lazy_steps": ("lazy",),
     "bandwidth": ("codegen/triton", "loopir"),
     "captures": ("bytecode",),
     "demo": ("bytecode", "autograd", "loopir", "codegen/numba"),
