@@ -74,6 +74,7 @@ LAYERS = {
     "switches": ("loopir", "codegen/triton", "codegen/replay.py"),
     "templates": ("codegen/triton",),
     "gpu_models": ("loopir", "codegen/triton", "codegen/replay.py"),
+    "script_packages": ("script",),
     "ways": ("bytecode", "lazy", "script"),
     "ways_calls": ("bytecode", "lazy", "script"),
     "evaluation": ("bytecode", "autograd", "loopir", "codegen"),
