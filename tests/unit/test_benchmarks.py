@@ -2,6 +2,7 @@
 
 import json
 import xml.etree.ElementTree as xml
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -15,6 +16,7 @@ from benchmarks import __main__ as program
 from benchmarks import figure4, gpu_models, kernels, measure, models, scale, table4
 from benchmarks.breadth import programs, report, trial
 from benchmarks.cases import Case
+from benchmarks.evaluate.worker import in_dtype
 
 IDENTITY = {"eager": lambda f: f, "minitorch2": lambda f: f}
 CASE = Case("wave", lambda: torch.sin, lambda: (torch.randn(64),))
@@ -246,6 +248,27 @@ def test_one_wrong_element_of_a_gradient_is_wrong(element):
         return output, weight, *rest
 
     assert measure.disagreeing(case, {"eager": eager, "minitorch2": doubled}) == {"minitorch2"}
+
+
+@pytest.mark.parametrize(("factor", "wrong"), [(1.0, set()), (1.2, {"other"}), (0.0, {"other"})])
+def test_training_in_16_bits_is_wrong_only_if_eager_is_much_nearer_to_float64(factor, wrong):
+    """Sums that another compiler keeps in float32 differ from eager's by a hundredth and more."""
+
+    def make():
+        parts = (torch.nn.Linear(64, 256), torch.nn.GELU(), torch.nn.LayerNorm(256))
+        return torch.nn.Sequential(*parts, torch.nn.Linear(256, 10))
+
+    case = Case("net, training", make, lambda: (torch.randn(64, 64),), backward=True)
+    case = in_dtype(case, "bfloat16", "cpu")
+    eager = case.build(lambda f: f)
+    wide = replace(case, make=lambda: case.make().float()).build(lambda f: f)
+
+    def in_float32(x):
+        given = wide(x.detach().float().requires_grad_())
+        return tuple(factor * each.bfloat16() for each in given)
+
+    assert not measure.same(in_float32(*(given := case.fresh_inputs())), eager(*given))
+    assert measure.disagreeing(case, {"eager": eager, "other": in_float32}) == wrong
 
 
 def test_a_program_without_float64_has_no_excuse():
