@@ -66,17 +66,17 @@ def run_passes(place: Place, module: GraphModule) -> bool:
     return any(changes)
 
 
-def register_pass(place: Place) -> Callable[[Generator], Pass]:
+def register_pass(place: Place) -> Callable[[Generator | Pass], Pass]:
     """Run a pass of one's own at a place, behind those that are there; a decorator.
 
-    The function is a generator of rewrites (see ``rewriting.py``). Raises ConfigError for an
+    It takes a generator of rewrites (see ``rewriting.py``) or a pass. Raises ConfigError for an
     unknown place.
     """
     if place not in get_args(Place):
         known = ", ".join(get_args(Place))
         raise ConfigError(f"there is no place {place!r}; there are {known}", code="unknown-place")
 
-    def register(generator: Generator) -> Pass:
+    def register(generator: Generator | Pass) -> Pass:
         added = generator if isinstance(generator, Pass) else Pass(generator)
         PIPELINE[place].append(added)
         note_extension(generator)
