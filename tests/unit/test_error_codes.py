@@ -1,6 +1,7 @@
 """Every code of an error is explained by `python -m minitorch2 why`, and each that is, is used."""
 
 import ast
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -57,6 +58,7 @@ def test_why_explains_a_code(capsys):
     text = said(capsys, "why", "data-dependent-branch")
     assert "depends on the data of a tensor" in text and "What helps: use torch.where" in text
     assert said(capsys, "why", "[option-range]").startswith("[option-range]\nAn option")
+    assert "option-range" in json.loads(said(capsys, "why", "--json", "[option-range]"))
     assert "one output" in said(capsys, "why", "output-comes-last")
 
 

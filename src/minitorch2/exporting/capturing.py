@@ -180,7 +180,7 @@ def capture_call(call: Call, use: Callable[[Captured], None]) -> TreeSpec:
 
     def backend(module: GraphModule, inputs: list[Any]) -> Callable[..., Any]:
         nonlocal used
-        results = [_without_meaning(node.meta["val"]) for node in module.graph.output_node.args[0]]
+        results = [without_meaning(node.meta["val"]) for node in module.graph.output_node.args[0]]
         use(Captured(_with_held_results(module), inputs))
         used = True
         return lambda *_: results
@@ -197,7 +197,10 @@ def capture_call(call: Call, use: Callable[[Captured], None]) -> TreeSpec:
     except GraphBreakError as error:
         raise _about_the_program(error, call.program) from None
     if not used:
-        raise ExportError("the program ran in Python: no graph of it was captured")
+        raise ExportError(
+            "the program ran in Python: no graph of it was captured", code="export",
+            fix="compute on a tensor of its arguments or of its module",
+        )  # fmt: skip
     return tree_flatten(results)[1]
 
 
@@ -219,14 +222,14 @@ _OPTIONS: Final[dict[str, Any]] = {"duck_shapes": False}
 """Sizes that vary are not the same because they are equal in the example."""
 
 
-def _without_meaning(value: Any) -> Any:
+def without_meaning(value: Any) -> Any:
     """Return a tensor of a fake's form, with the sizes of the example, or a number."""
     if isinstance(value, SYMBOLIC):
         env, expr = value.node.shape_env, expr_of(value)
         return env.hint(expr) if env.has_hint(expr) else 2  # the data of no call tell it
     if not isinstance(value, torch.Tensor):
         return value
-    shape = [*map(_without_meaning, value.shape)]
+    shape = [*map(without_meaning, value.shape)]
     return torch.zeros(shape, dtype=value.dtype, device=value.device)
 
 

@@ -140,6 +140,8 @@ def _check_tensor(each: Input, form: TensorForm, leaf: Any, sizes: dict[str, int
             f"argument {each.target} is a {type(leaf).__name__}; the program takes {form}",
             "pass a tensor",
         )
+    if leaf.layout is not torch.strided:
+        raise _misfit(each, f"has layout {leaf.layout}", f"pass {each.target}.to_dense()")
     if leaf.dtype != form.dtype:
         raise _misfit(each, f"has dtype {leaf.dtype}", f"pass {each.target}.to({form.dtype})")
     if leaf.device.type != form.device.type:

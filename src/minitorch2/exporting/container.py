@@ -15,6 +15,7 @@ import hashlib
 import json
 import os
 import zipfile
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,6 +30,9 @@ VERSION: Final = 1
 """The version of the files that are written. Readers know this one and those before it."""
 _ALIGNMENT: Final = 64
 _LOCAL_HEADER: Final = 30  # bytes of a zip entry's header before its name
+_DAMAGE: Final = (zipfile.BadZipFile, zlib.error, EOFError, LookupError, ValueError, TypeError,
+                  RuntimeError)  # the last for entries with a password  # fmt: skip
+"""The errors of reading a file that is no such container, or a damaged one."""
 _AGAIN: Final = "write the file again with `program.save` or `minitorch2.package`"
 
 
@@ -46,13 +50,22 @@ class Container:
 
 
 def write_container(path: str | os.PathLike[str], content: Container) -> None:
-    """Write a file: as a whole, or not at all."""
+    """Write a file: as a whole, or not at all.
+
+    Raises:
+        ExportError: the path is no name of a file, or its folder does not exist.
+        OSError: the file cannot be written.
+    """
+    target = _file_named(path)
+    if target.is_dir():
+        raise refused(f"{target} is a folder", "give the name of a file in it")
+    if not target.parent.is_dir():
+        raise refused(f"there is no folder {target.parent}", "make it, or name another one")
     versions = {"format": FORMAT, "version": VERSION, "torch": torch.__version__}
     manifest = json.dumps({**versions, **content.manifest}, indent=1).encode()
     entries = {"manifest.json": manifest, **content.entries}
     digests = {name: hashlib.sha256(data).hexdigest() for name, data in entries.items()}
     entries["digests.json"] = json.dumps(digests, indent=1).encode()
-    target = Path(path)
     partial = target.with_name(f".{target.name}.{os.getpid()}")
     try:
         with zipfile.ZipFile(partial, "w", zipfile.ZIP_STORED) as archive:
@@ -61,6 +74,12 @@ def write_container(path: str | os.PathLike[str], content: Container) -> None:
         partial.replace(target)
     finally:
         partial.unlink(missing_ok=True)
+
+
+def _file_named(path: Any) -> Path:
+    if not isinstance(path, str | os.PathLike):
+        raise refused(f"the path is a {type(path).__name__}", "give the name of a file")
+    return Path(path)
 
 
 def _add(archive: zipfile.ZipFile, name: str, data: bytes) -> None:
@@ -79,12 +98,14 @@ def read_container(path: str | os.PathLike[str]) -> Container:
         ExportError: it is truncated, changed, of a later version, or no such file at all.
         OSError: it cannot be opened.
     """
+    file = path if hasattr(path, "read") else _file_named(path)
     try:
-        with zipfile.ZipFile(path) as archive:
+        with zipfile.ZipFile(file) as archive:
             entries = {name: archive.read(name) for name in archive.namelist()}
-            digests = json.loads(entries.pop("digests.json"))
-            manifest = json.loads(entries["manifest.json"])
-    except (zipfile.BadZipFile, EOFError, KeyError, ValueError, NotImplementedError) as error:
+            digests = dict(json.loads(entries.pop("digests.json")))
+            manifest = dict(json.loads(entries["manifest.json"]))
+            version = int(manifest.get("version", 0))
+    except _DAMAGE as error:
         cause = f"{path} is no exported program or package, or is truncated: {error}"
         raise refused(cause) from None
     changed = [name for name, data in entries.items()
@@ -92,9 +113,9 @@ def read_container(path: str | os.PathLike[str]) -> Container:
     missing = digests.keys() - entries.keys()
     if manifest.get("format") != FORMAT:
         raise refused(f"{path} is a file of another program")
-    if manifest.get("version", 0) > VERSION:
+    if version > VERSION:
         raise refused(
-            f"{path} has version {manifest['version']} of the format, and {VERSION} is known",
+            f"{path} has version {version} of the format, and {VERSION} is known",
             "read it with the version of minitorch2 that wrote it",
         )
     if changed or missing:

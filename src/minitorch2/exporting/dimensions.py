@@ -47,6 +47,7 @@ def mark_inputs(arguments: Mapping[str, Any], shapes: Shapes) -> list[Relation]:
         for _, tensor in _tensors(name, value):
             mark_static(tensor)
     named = _by_name(arguments, shapes)
+    _check_names(named, {})
     relations: list[Relation] = []
     for name, given in named.items():
         relations += _mark(name, arguments[name], given)
@@ -56,6 +57,8 @@ def mark_inputs(arguments: Mapping[str, Any], shapes: Shapes) -> list[Relation]:
 def _by_name(arguments: Mapping[str, Any], shapes: Shapes) -> Mapping[str, Any]:
     if shapes is None:
         return {}
+    if not isinstance(shapes, Mapping | Sequence):
+        raise _misfit(f"is a {type(shapes).__name__}")
     if not isinstance(shapes, Mapping):
         if len(shapes) > len(arguments):
             raise _misfit(f"has {len(shapes)} parts for {len(arguments)} arguments")
@@ -64,6 +67,26 @@ def _by_name(arguments: Mapping[str, Any], shapes: Shapes) -> Mapping[str, Any]:
         if name not in arguments:
             raise _misfit(f"names {name!r}, and the arguments are {', '.join(arguments)}")
     return shapes
+
+
+def _check_names(given: Any, known: dict[str, Dim]) -> None:
+    """Check that one name of a `Dim` has one range; ``2 * Dim(name)`` may leave the limits out."""
+    if isinstance(given, Mapping):
+        given = [*given.values()]
+    match given:
+        case Dim():
+            if known.setdefault(given.name, given) != given:
+                raise ExportError(
+                    f"dynamic_shapes has two ranges of one name: {known[given.name]} and {given}",
+                    code="export",
+                    fix=f"write {given.name} = Dim({given.name!r}, ...) once and use that object, "
+                    "or give the second dimension another name",
+                )
+        case (int(), Dim(name)) if given[1] == Dim(name):
+            pass
+        case tuple() | list():
+            for part in given:
+                _check_names(part, known)
 
 
 def _tensors(name: str, value: Any) -> Iterator[tuple[str, torch.Tensor]]:
@@ -100,14 +123,25 @@ def _mark_tensor(name: str, tensor: torch.Tensor, given: Any) -> Iterator[Relati
             raise _misfit(f"says {given!r} of {name}, which has {tensor.dim()} dimensions")
         given = dict(enumerate(given))
     for dimension, size in given.items():
+        if not isinstance(dimension, int) or not -tensor.dim() <= dimension < tensor.dim():
+            raise _misfit(f"names dimension {dimension!r} of {name}, which has {tensor.dim()}")
         if isinstance(size, Dim):
             mark_dynamic(tensor, {dimension: size})
-        elif isinstance(size, tuple) or size == Dim.AUTO:
+        elif isinstance(size, tuple):
             may_vary(tensor, dimension)
-            if isinstance(size, tuple):
-                yield Relation(tensor, dimension % tensor.dim(), *size)
+            yield Relation(tensor, dimension % tensor.dim(), *_product(name, dimension, size))
+        elif size == Dim.AUTO:
+            may_vary(tensor, dimension)
         elif size is not None:
             _require(name, tensor, dimension, size)
+
+
+def _product(name: str, dimension: int, size: tuple[Any, ...]) -> tuple[int, Dim]:
+    """Check that a tuple is what ``2 * Dim(...)`` gives."""
+    match size:
+        case (int(factor), Dim() as dim) if factor > 0:
+            return factor, dim
+    raise _misfit(f"says {size!r} of dimension {dimension} of {name}, not 2 * Dim(...)")
 
 
 def _require(name: str, tensor: torch.Tensor, dimension: int, size: Any) -> None:

@@ -22,6 +22,7 @@ from minitorch2.exporting.machines import levels_here
 from minitorch2.exporting.object_code import Image
 from minitorch2.exporting.running import Runner
 from minitorch2.exporting.signature import Signature
+from minitorch2.exporting.transforms import refuse_transforms
 from minitorch2.native.cpython.builtin_functions import address, bind, new_method
 from minitorch2.native.cpython.errors import UnsupportedPythonError
 from minitorch2.native.kernels import openmp
@@ -55,7 +56,8 @@ class LoadedPackage:
         """Run the program.
 
         Raises:
-            ExportError: an argument has another structure, dtype, size or value than it serves.
+            ExportError: an argument has another structure, dtype, size or value than it serves, or
+                is differentiated; or a transform of `torch.func` or a dispatch mode is active.
         """
         return self._runner(args, kwargs)
 
@@ -92,6 +94,7 @@ def package_of(content: Container, path: str | os.PathLike[str]) -> LoadedPackag
     }
 
     def call(inputs: list[Any]) -> Sequence[Any]:
+        refuse_transforms()
         dense = [x.contiguous() if i in users else x for i, x in enumerate(inputs)]
         return run([*dense, *extra])
 

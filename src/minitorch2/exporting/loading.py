@@ -25,10 +25,19 @@ def load(path: str | os.PathLike[str]) -> ExportedProgram | LoadedPackage:
         OSError: the file cannot be opened.
     """
     content = read_container(path)
-    kind = content.manifest.get("kind")
     # Deferred: a package must not import what a program needs, which is the graph floor and SymPy.
-    if kind == "package":
-        return import_module("minitorch2.exporting.loaded_package").package_of(content, path)  # type: ignore[no-any-return]
-    if kind == "program":
-        return import_module("minitorch2.exporting.program_file").program_of(content, path)  # type: ignore[no-any-return]
-    raise refused(f"{path} holds neither a program nor a package, but {kind!r}")
+    match content.manifest.get("kind"):
+        case "package":
+            made = import_module("minitorch2.exporting.loaded_package").package_of
+        case "program":
+            made = import_module("minitorch2.exporting.program_file").program_of
+        case kind:
+            raise refused(f"{path} holds neither a program nor a package, but {kind!r}")
+    try:
+        loaded: ExportedProgram | LoadedPackage = made(content, path)
+    except (LookupError, TypeError, ValueError, AttributeError, SyntaxError) as error:
+        raise refused(f"{path} does not hold what its manifest says: {error!r}") from error
+    needed = {each.target for each in loaded.signature.inputs if each.kind != "user"}
+    if missing := needed - loaded.tensors.keys():
+        raise refused(f"{path} does not hold the tensors {', '.join(sorted(missing))}")
+    return loaded

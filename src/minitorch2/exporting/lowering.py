@@ -22,6 +22,7 @@ from minitorch2.autograd.trace import Decompositions, Tracer
 from minitorch2.errors import ExportError
 from minitorch2.exporting.capturing import Captured
 from minitorch2.exporting.input_sizes import InputSizes
+from minitorch2.exporting.mixed_operands import try_mixed_operands
 from minitorch2.exporting.signature import Input, InputKind, Output, TensorForm
 from minitorch2.graph.fake_tensor import env_of
 from minitorch2.graph.graph import Graph
@@ -67,6 +68,7 @@ class Lowered:
         self.outputs = self._with_epilogue(self.traced)
         self._lift_constants()
         _refuse_inner_graphs(self.graph)
+        try_mixed_operands(self.graph)
 
     # The epilogue --------------------------------------------------------------------------------
 

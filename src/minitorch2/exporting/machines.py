@@ -7,6 +7,7 @@ which Linux lists in ``/proc/cpuinfo``.
 from __future__ import annotations
 
 import platform
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import Final
@@ -33,7 +34,7 @@ def levels_here() -> tuple[str, ...]:
     return tuple(level for level, needed in LEVELS.items() if set(needed.split()) <= {*flags})
 
 
-def known_levels(asked: tuple[str, ...] | None) -> tuple[str, ...]:
+def known_levels(asked: Sequence[str] | None) -> tuple[str, ...]:
     """Return the levels to compile for: those asked for, or the highest one of this processor.
 
     Raises:
@@ -43,6 +44,11 @@ def known_levels(asked: tuple[str, ...] | None) -> tuple[str, ...]:
         raise ExportError(
             f"packages hold kernels for x86-64, and this is {platform.machine()}",
             code="export", fix="save the program, and compile it where it is loaded",
+        )  # fmt: skip
+    if asked is not None and (not isinstance(asked, list | tuple) or not asked):
+        raise ExportError(
+            f"machines is {asked!r}, and no list of kinds of machines", code="export",
+            fix='give a list: ["x86-64-v3"], or None for this machine',
         )  # fmt: skip
     for level in asked or ():
         if level not in LEVELS:

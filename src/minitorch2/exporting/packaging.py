@@ -69,9 +69,14 @@ def package(
 
     Raises:
         ExportError: there is no such kind of machine, or a tensor is not on the CPU, or the program
-            calls a function that exists in this process only.
+            is not exported, or calls a function that exists in this process only.
     """
-    levels = known_levels(None if machines is None else tuple(machines))
+    if not isinstance(program, ExportedProgram):
+        raise ExportError(
+            f"the program is a {type(program).__name__}, which is not exported", code="export",
+            fix="give minitorch2.export(model, args)",
+        )  # fmt: skip
+    levels = known_levels(machines)
     for each in program.signature.inputs:
         if each.form is not None and each.form.device.type != "cpu":
             raise ExportError(

@@ -62,7 +62,8 @@ class ExportedProgram:
         """Run the program, without gradients.
 
         Raises:
-            ExportError: an argument has another structure, dtype, size or value than it serves.
+            ExportError: an argument has another structure, dtype, size or value than it serves, or
+                is differentiated.
         """
         return self._runner(args, kwargs)
 
@@ -167,12 +168,9 @@ def export(
     Raises:
         GraphBreakError: the program cannot be one graph; the message names the line and a remedy.
         DynamicSizeError: it fixes a size that is declared as a `Dim`, with the line and the fix.
-        ExportError: `dynamic_shapes` does not fit the arguments, or the graph cannot be exported.
+        ExportError: `dynamic_shapes` or the arguments do not fit, or no graph can be exported.
     """
-    if not isinstance(args, tuple):
-        raise ExportError(
-            f"args is a {type(args).__name__}", code="export", fix="give a tuple: (x,)"
-        )
+    _check_call(program, args, kwargs)
     if is_torch_program(program):
         program, args, kwargs, dynamic_shapes = call_of(program)
     call = Call.of(program, args, kwargs or {})
@@ -184,6 +182,22 @@ def export(
 
     results = capture_call(call, assemble)
     return found[0].program(results, relations)
+
+
+def _check_call(program: Any, args: Any, kwargs: Any) -> None:
+    """Refuse a program, arguments or keyword arguments of another type than `export` takes."""
+    if isinstance(program, type):
+        name = program.__name__
+        raise ExportError(f"{name} is a class", code="export", fix=f"give an object: {name}(...)")
+    if not callable(program) and not is_torch_program(program):
+        cause = f"the program is a {type(program).__name__}"
+        raise ExportError(cause, code="export", fix="give a function or a module")
+    if not isinstance(args, tuple):
+        cause = f"args is a {type(args).__name__}"
+        raise ExportError(cause, code="export", fix="give a tuple: (x,)")
+    if not isinstance(kwargs, Mapping | None):
+        cause = f"kwargs is a {type(kwargs).__name__}"
+        raise ExportError(cause, code="export", fix='give a dict: {"name": value}')
 
 
 def _roles(call: Call) -> Roles:

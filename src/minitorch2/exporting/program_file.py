@@ -10,7 +10,6 @@ from minitorch2.errors import ExportError
 from minitorch2.exporting import as_json
 from minitorch2.exporting.container import (
     Container,
-    read_container,
     read_tensors,
     refused,
     write_container,
@@ -43,17 +42,12 @@ def save_program(program: ExportedProgram, path: str | os.PathLike[str]) -> None
     write_container(path, Container(manifest, entries))
 
 
-def load_program(path: str | os.PathLike[str]) -> ExportedProgram:
-    """Read a program from a file.
+def program_of(content: Container, path: str | os.PathLike[str]) -> ExportedProgram:
+    """Return the program in the content of a file.
 
     Raises:
-        ExportError: the file is damaged, of a later version, or calls operators that are not here.
+        ExportError: the content is damaged, or calls operators that are not here.
     """
-    return program_of(read_container(path), path)
-
-
-def program_of(content: Container, path: str | os.PathLike[str]) -> ExportedProgram:
-    """Return the program in the content of a file."""
     try:
         signature: Signature = as_json.read_signature(content.manifest["signature"])
         graph = _read_graph(json.loads(content.entries["graph.json"]))

@@ -59,10 +59,10 @@ class Dim:
         return factor, self
 
     def __post_init__(self) -> None:
-        if not self.name.isidentifier() or re.fullmatch(r"[sfu]\d+", self.name):
+        if type(self.name) is not str or not re.fullmatch(r"(?![sfu]\d+$)[^\W\d]\w*", self.name):
             raise ConfigError(f"{self.name!r} is no name of a dimension", fix="use a word")
-        if not 2 <= self.min <= self.max:
-            raise ConfigError(f"{self.min} .. {self.max} are no limits of a dimension, 2 .. 64 are")
+        if {type(self.min), type(self.max)} - {int, float} or not 2 <= self.min <= self.max:
+            raise ConfigError(f"{self.min!r} .. {self.max!r} are no limits: 2 .. 64 are")
 
 
 def mark_dynamic(
