@@ -39,6 +39,7 @@ def of_explorer(name: str) -> Callable[[Sequence[str]], int]:
 COMMANDS: dict[str, tuple[str, Callable[[Sequence[str]], int]]] = {
     "demo": ("a pretrained encoder and a small GPT, eagerly and compiled", demo),
     "doctor": ("versions, backends, and what is used where something is missing", doctor.main),
+    "explain": ("where a script breaks, and is compiled again", of_explorer("explain")),
     "explore": ("every stage of what a script compiles, as a page", of_explorer("explore")),
     "profile": ("the time of a script: kernels, library calls, the rest", of_explorer("profile")),
     "bisect": ("why a script's compiled code is wrong, in a small program", of_explorer("bisect")),

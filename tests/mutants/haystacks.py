@@ -4,7 +4,9 @@ The operation that shows a bug stands in the middle of some twenty that have not
 `python -m tests.mutants.haystacks` plants each bug, lets `minitorch2.bisect` search, and counts.
 
 A bug of capture makes a function wrong whose graphs are all right: it is found and blamed, and
-there is no graph to cut. `left_out` has the reason for each bug that has no program here.
+there is no graph to cut. A bug of guards makes a second call wrong, and is found likewise.
+
+`left_out` has the reason for each bug that has no program here.
 """
 
 import sys
@@ -194,8 +196,62 @@ CAPTURED: dict[str, Haystack] = {
 """The bugs of capture: the function is wrong, and each of its graphs is right."""
 
 
+def scaled(x: Tensor, n: Any) -> Tensor:
+    return x * n + x.shape[0]
+
+
+def in_order(x: Tensor, parts: dict[str, float]) -> Tensor:
+    for number in parts.values():
+        x = x.sin() * number
+    return x
+
+
+def applied(x: Tensor, function: Function) -> Tensor:
+    found: Tensor = function(x)
+    return found * 2
+
+
+def doubled(x: Tensor) -> Tensor:
+    return x * 2
+
+
+def halved(x: Tensor) -> Tensor:
+    return x / 2
+
+
+X = torch.arange(12.0).reshape(3, 4)
+LATER: dict[str, tuple[Function, list[Any], list[Any]]] = {
+    "sizes of tensors are not guarded": (scaled, [X, 2], [X[:2], 2]),
+    "the values of numbers and strings are not guarded": (scaled, [X, 2], [X, 3]),
+    "the order of a dict's keys is not guarded": (
+        in_order, [X, {"a": 2.0, "b": 3.0}], [X, {"b": 3.0, "a": 2.0}],
+    ),
+    "a function that another one replaced is taken for the same": (
+        applied, [X, doubled], [X, halved],
+    ),
+}  # fmt: skip
+"""The bugs of guards: the function, the arguments of a first call, and those of a wrong second."""
+SEARCHED = HAYSTACKS.keys() | CAPTURED.keys() | LATER.keys()
+
+
+def searched_later(mutant: Mutant) -> Bisection:
+    """What the search finds in the second of two calls while a bug is planted."""
+    function, first, second = LATER[mutant.bug]
+    with mutant.plant.planted():
+        return minitorch2.bisect(
+            function,
+            *second,
+            earlier=[first],
+            backend="eager",
+            options={"dynamic": False},
+            path=None,
+        )
+
+
 def searched(mutant: Mutant) -> Bisection:
     """What the search finds while a bug is planted."""
+    if mutant.bug in LATER:
+        return searched_later(mutant)
     haystack = (HAYSTACKS | CAPTURED)[mutant.bug]
     torch.manual_seed(0)
     with own_kernels(mutant), mutant.plant.planted():
@@ -210,12 +266,12 @@ def is_small(found: Bisection) -> bool:
 
 
 def is_of_capture(found: Bisection) -> bool:
-    return found.blame is not None and found.blame.floor.startswith("capture")
+    return found.blame is not None and found.blame.floor.startswith(("capture", "guards"))
 
 
 def main() -> int:
     word = "".join(sys.argv[1:2])
-    wanted = [m for m in MUTANTS if m.bug in HAYSTACKS | CAPTURED and word in m.bug]
+    wanted = [m for m in MUTANTS if m.bug in SEARCHED and word in m.bug]
     missed = [mutant for mutant in wanted if not shows(mutant)]
     for mutant in MUTANTS:
         if mutant not in wanted and word in mutant.bug:
@@ -223,7 +279,7 @@ def main() -> int:
     small = sum(mutant.bug in HAYSTACKS for mutant in wanted)
     print(
         f"{len(wanted) - len(missed)} of {len(wanted)} bugs are found: {small} in graphs, cut down "
-        f"to at most 12 operations, others blamed on capture; {len(MUTANTS)} bugs in all"
+        f"to at most 12 operations, others blamed on capture and guards; {len(MUTANTS)} bugs in all"
     )
     return int(bool(missed))
 

@@ -2,7 +2,7 @@
 
 from tests.mutants.mutants import Mutant
 
-SECOND_CALL = "only a second call shows it, and the search compares one call of each graph"
+SECOND_CALL = "the program must change between two calls, beside the arguments of a call"
 NO_COMPILED_GRAPH = "it is no part of what `compile` does, and the search runs compiled functions"
 NOT_IN_RESULTS = (
     "results and gradients of arguments are right: it changes other state, a text or a message"

@@ -2,7 +2,16 @@
 
 import pytest
 
-from tests.mutants.haystacks import CAPTURED, HAYSTACKS, is_of_capture, is_small, searched
+import minitorch2
+from tests.mutants.haystacks import (
+    CAPTURED,
+    HAYSTACKS,
+    LATER,
+    SEARCHED,
+    is_of_capture,
+    is_small,
+    searched,
+)
 from tests.mutants.left_out import OF_BUGS, OF_LAYERS, why_left_out
 from tests.mutants.mutants import MUTANTS
 
@@ -42,6 +51,16 @@ def test_a_bug_of_capture_is_blamed_on_capture(bug):
     assert is_of_capture(found), str(found)
 
 
+@pytest.mark.parametrize("bug", LATER)
+def test_a_bug_of_guards_is_found_in_a_later_call(bug):
+    (mutant,) = [mutant for mutant in MUTANTS if mutant.bug == bug]
+    found = searched(mutant)
+    assert found.blame is not None and found.blame.floor.startswith("guards"), str(found)
+    function, first, second = LATER[bug]
+    alone = minitorch2.bisect(function, *second, earlier=[first], backend="eager", path=None)
+    assert alone.difference is None
+
+
 def test_the_kernel_with_a_bug_is_named():
     (mutant,) = [mutant for mutant in MUTANTS if mutant.bug == QUICK[1]]
     blame = searched(mutant).blame
@@ -51,8 +70,8 @@ def test_the_kernel_with_a_bug_is_named():
 
 def test_each_bug_has_a_program_or_a_reason():
     bugs = {mutant.bug for mutant in MUTANTS}
-    assert HAYSTACKS.keys() | CAPTURED.keys() | OF_BUGS.keys() <= bugs
+    assert SEARCHED | OF_BUGS.keys() <= bugs
     assert OF_LAYERS.keys() <= {mutant.layer for mutant in MUTANTS}
+    assert SEARCHED.isdisjoint(OF_BUGS)
     for mutant in MUTANTS:
-        has_program = mutant.bug in HAYSTACKS.keys() | CAPTURED.keys()
-        assert has_program == (why_left_out(mutant) is None), mutant.name
+        assert mutant.bug in SEARCHED or why_left_out(mutant), mutant.name

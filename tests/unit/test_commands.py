@@ -22,6 +22,7 @@ f(torch.ones(3))
 """
 JSON = {
     "doctor": ["--json"],
+    "explain": ["--json", "{script}"],
     "explore": ["--json", "-o", "{folder}/page.json", "{script}"],
     "profile": ["--json", "--bandwidth", "10", "--peak", "100", "{script}"],
     "bisect": ["--json", "-o", "{folder}/small.py", "{script}"],
@@ -71,3 +72,13 @@ def test_each_command_gives_json(name, folder, capfd):
     text = (folder / "page.json").read_text() if name == "explore" else printed
     assert json.loads(text)
     assert name == "explore" or printed.lstrip().startswith(("{", "["))
+
+
+@pytest.mark.parametrize("command", ["explore", "profile", "bisect"])
+def test_a_script_does_not_run_if_there_is_no_folder_for_the_output(command, folder, capsys):
+    script = folder / "raises.py"
+    script.write_text("raise AssertionError('it ran')")
+    for output, words in ((folder / "no" / "page", "there is no folder"), (folder, "is a folder")):
+        with pytest.raises(SystemExit, match="2"):
+            main([command, "-o", str(output), str(script)])
+        assert words in capsys.readouterr().err

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
@@ -74,6 +74,7 @@ def bisect(
     options: Options | None = None,
     path: str | Path | None = "minimal_program.py",
     own_process: bool = False,
+    earlier: Sequence[Sequence[Any]] = (),
 ) -> Bisection:
     """Find out why a compiled function is not what eager PyTorch computes.
 
@@ -85,13 +86,13 @@ def bisect(
         options: those of `compile`.
         path: the file for the small program; None writes none.
         own_process: each trial has a process of its own, for programs that kill theirs.
+        earlier: the arguments of calls in front of this one, if only a later call is wrong.
     """
     # Deferred: it reads all floors, which other reports need not.
     from minitorch2.explorer.bisection import search, trials
 
-    chosen, _ = options_of(None, options)
-    trial = trials.Trial(backend_of(backend), chosen, own_process=own_process)
-    return search.search_function(function, args, trial, Path(path) if path else None)
+    trial = trials.Trial(backend_of(backend), options_of(None, options)[0], own_process=own_process)
+    return search.search_function(function, args, trial, Path(path) if path else None, earlier)
 
 
 def explain(
@@ -107,8 +108,7 @@ def explain(
         # Deferred: it reads all floors, which other reports need not.
         from minitorch2.explorer import explored, recorder
 
-        options, _ = options_of(None, {"wait": True})
-        region = ExplainedRegion(backend_of(backend), options=options)
+        region = ExplainedRegion(backend_of(backend), options=options_of(None, {"wait": True})[0])
         log = recorder.Recorder()
         with stages.collect_into((*stages.open_logs(), log)), Operators(region):
             compile_callable(model, region)(*args, **kwargs)

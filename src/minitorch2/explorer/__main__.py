@@ -1,4 +1,4 @@
-"""The commands `explore` and `profile`, which run a script, and `trace`, which reads a trace.
+"""The commands `explain`, `explore` and `profile` of a script, and `trace` of a folder.
 
 `bisect` has a file of its own.
 """
@@ -12,14 +12,16 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import torch
 
-from minitorch2 import stages
+from minitorch2 import config, stages
 from minitorch2.bytecode.dispatch.background import finish_compiling
 from minitorch2.errors import ConfigError
+from minitorch2.explorer import trace as tracing
 from minitorch2.explorer.bisection.__main__ import bisect
-from minitorch2.explorer.job import chrome_trace, read_job
+from minitorch2.explorer.job import Job, chrome_trace, read_job
 from minitorch2.explorer.page import page_of
 from minitorch2.explorer.profiled.machine import limits_of
 from minitorch2.explorer.profiled.plans import PlanLog
@@ -28,6 +30,43 @@ from minitorch2.explorer.recorder import Recorder
 from minitorch2.explorer.running import run_script, script_options
 from minitorch2.explorer.store import Store
 from minitorch2.explorer.summary import summary_data, summary_lines
+
+
+def explain(arguments: Sequence[str]) -> int:
+    """Run a script, and print where its graphs break, what is compiled again, and what both cost.
+
+    Processes that the script starts are told, too. Returns the script's exit status.
+    """
+    parser = argparse.ArgumentParser(
+        prog="python -m minitorch2 explain", description=explain.__doc__
+    )
+    parser.add_argument("--json", action="store_true", help="print the summary as JSON")
+    parser.set_defaults(output=None)
+    options = script_options(parser, arguments)
+    with TemporaryDirectory() as folder, _tracing(folder):
+        status = run_script(options)
+        finish_compiling()
+        job = read_job(Path(folder)) if any(Path(folder).iterdir()) else Job([])
+    print(json.dumps(summary_data(job), indent=1) if options.json else _explained(job))
+    return status
+
+
+def _explained(job: Job) -> str:
+    lines = summary_lines(job) if job.processes else ["nothing was compiled"]
+    return "\n".join(lines)
+
+
+@contextmanager
+def _tracing(folder: str) -> Iterator[None]:
+    """Trace into a folder what this process and those that it starts compile inside the block."""
+    known = {config.TRACE_VARIABLE: ""} | os.environ
+    os.environ[config.TRACE_VARIABLE] = folder
+    tracing.begin()
+    try:
+        yield
+    finally:
+        tracing.end()
+        os.environ[config.TRACE_VARIABLE] = known[config.TRACE_VARIABLE]
 
 
 def explore(arguments: Sequence[str]) -> int:
@@ -44,7 +83,7 @@ def explore(arguments: Sequence[str]) -> int:
     recorder = Recorder()
     try:
         with _everywhere(recorder):
-            status = run_script(options.script, options.arguments)
+            status = run_script(options)
             finish_compiling()
             recorder.compile_backward()
     finally:
@@ -86,7 +125,7 @@ def profile(arguments: Sequence[str]) -> int:
     limits = limits_of(device, *stated)
     log = PlanLog()
     with _everywhere(log), torch.profiler.profile(profile_memory=True) as recorded:
-        status = run_script(options.script, options.arguments)
+        status = run_script(options)
     found = profile_of(recorded, log, limits, options.output)
     print(json.dumps(found.as_data(), indent=1) if options.json else "\n".join(found.lines()))
     return status
@@ -113,7 +152,10 @@ def trace(arguments: Sequence[str]) -> int:
         print(error, file=sys.stderr)
         return 1
     output: Path = options.output or options.folder
-    output.mkdir(parents=True, exist_ok=True)
+    try:
+        output.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        parser.error(f"cannot write into {output}: {error.strerror}")
     lines = list(summary_lines(job))
     store = job.store()
     store.report = lines
@@ -127,7 +169,13 @@ def trace(arguments: Sequence[str]) -> int:
     return 0
 
 
-COMMANDS = {"bisect": bisect, "explore": explore, "profile": profile, "trace": trace}
+COMMANDS = {
+    "bisect": bisect,
+    "explain": explain,
+    "explore": explore,
+    "profile": profile,
+    "trace": trace,
+}
 """The commands by name, for the front door of the package."""
 
 

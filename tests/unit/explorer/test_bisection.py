@@ -143,6 +143,22 @@ def test_a_wrong_gradient_and_a_wrong_write_are_found():
     assert found.difference.where == "input 0 afterwards"
 
 
+def test_a_fake_implementation_that_is_wrong_is_blamed():
+    @torch.library.custom_op("bisected::halves", mutates_args=())
+    def halves(x: torch.Tensor) -> torch.Tensor:
+        return x / 2
+
+    @halves.register_fake
+    def _(x):
+        return x.new_empty(x.shape[::-1])
+
+    # The small program has inputs of other sizes: what capture has noted is of the first ones.
+    found = minitorch2.bisect(lambda x: halves(x.sin()) + 1, torch.ones(3, 4), path=None)
+    assert found.operations[1] <= 2
+    assert found.blame.floor.startswith("the fake implementation of bisected.halves.default: ")
+    assert "of shape (4, 3), and gets torch.float32 of shape (3, 4)" in found.blame.floor
+
+
 def test_capture_is_blamed_if_all_graphs_are_right():
     state = []
 
@@ -217,6 +233,19 @@ def test_float64_decides_where_eager_rounds():
     assert first_difference(worse, wanted, true, None).kind == "value"
 
 
+def test_a_number_that_is_read_from_a_tensor_is_rounded_like_the_tensor():
+    def difference(given, wanted, exact):
+        outcomes = (Outcome({"result": value}, None) for value in (given, wanted, exact))
+        return first_difference(*outcomes, None)
+
+    eager = torch.tensor(-1.44731342792).item()
+    assert difference(-1.4473133087158203, eager, -1.4473133512) is None
+    assert difference(-1.4473133087158203 - 1e-3, eager, -1.4473133512).kind == "accuracy"
+    assert difference(0.1 + 1e-8, 0.1, 0.1).kind == "accuracy"  # as 0.1 is no float32
+    assert difference(float("nan"), 0.5, 0.5).kind == "value"
+    assert difference(float("nan"), float("nan"), float("nan")) is None
+
+
 def test_what_rounding_leaves_of_zero_is_not_wrong():
     """The gradient of a bias in front of a batch norm is 0 but for rounding."""
     model = torch.nn.Sequential(torch.nn.Conv2d(3, 8, 3), torch.nn.BatchNorm2d(8))
@@ -287,6 +316,37 @@ def test_the_command_finds_the_graph_of_a_script(word, kind, tmp_path, capfd):
     assert data["difference"]["kind"] == kind
     assert data["operations"][1] == 1
     assert "softmax" in Path(data["path"]).read_text()
+
+
+RAISES = """
+import torch
+import minitorch2
+
+@minitorch2.compile(backend="eager")
+def half(x):
+    return x / 2
+
+print("begun")
+half(torch.ones(4))
+if {condition}:
+    raise ValueError("too late")
+"""
+
+
+@pytest.mark.parametrize(
+    ("condition", "is_wrong"), [("True", False), ("hasattr(half, '__wrapped__')", True)]
+)
+def test_an_exception_is_wrong_if_eager_does_not_raise_it(condition, is_wrong, tmp_path, capfd):
+    script = tmp_path / "script.py"
+    script.write_text(RAISES.format(condition=condition))
+    assert main(["bisect", "--json", str(script)]) == int(is_wrong)
+    told = capfd.readouterr()
+    data = json.loads(told.out)
+    assert "too late" in told.err and "multiprocessing" not in told.err
+    if is_wrong:
+        assert data["difference"]["where"] == "ValueError" and data["floor"].startswith("capture")
+    else:
+        assert data["difference"] is None and "in eager PyTorch, too" in data["note"]
 
 
 def test_the_command_refuses_a_script_that_is_not_there(capsys):

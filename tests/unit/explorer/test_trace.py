@@ -1,6 +1,7 @@
 """The trace of a job: lines of JSON, read back, summed up and shown."""
 
 import json
+import os
 
 import pytest
 import torch
@@ -46,7 +47,7 @@ def test_breaks_recompiles_and_phases_are_data(folder):
     assert cost.seconds > 0
     recompile = data["recompiles"][0]
     assert (recompile["what"], recompile["expected"]) == ("sizes", "(3,)")
-    assert "4" in recompile["actual"] and recompile["line"].endswith(":22")
+    assert "4" in recompile["actual"] and recompile["line"].endswith(":23")
     assert sum(data["seconds"].values()) == pytest.approx(
         sum(p["seconds"] for p in job.processes[0].of("phase") if p["name"] == "other"), rel=0.05
     )
@@ -208,6 +209,41 @@ if sys.argv[1:]:
 """
 
 
+FORKS = """
+import multiprocessing
+import torch
+import minitorch2
+
+@minitorch2.compile(backend="eager", dynamic=False)
+def f(x, times):
+    if x.sum() > 0:
+        x = x + times
+    return x.sin()
+
+for times in (1, 2):
+    f(torch.ones(3), times)
+child = multiprocessing.get_context("fork").Process(target=f, args=(torch.ones(3), 3))
+child.start()
+child.join()
+raise SystemExit(3)
+"""
+
+
+def test_explain_command_tells_breaks_and_recompiles_of_all_processes(tmp_path, capfd, monkeypatch):
+    script = tmp_path / "script.py"
+    script.write_text(FORKS)
+    monkeypatch.setenv("MINITORCH2_TRACE", "elsewhere")
+    assert main(["explain", str(script)]) == 3
+    told = capfd.readouterr().out
+    assert told.startswith("2 processes: ") and "4 compilations, 4 graphs" in told
+    assert f"x {script}:8: the program branches" in told
+    assert f"CONSTANT_MATCH times (needed by {script}:9)" in told
+    assert os.environ["MINITORCH2_TRACE"] == "elsewhere" and not stages.open_logs()
+    script.write_text("import minitorch2")
+    assert main(["explain", str(script)]) == 0
+    assert capfd.readouterr().out == "nothing was compiled\n"
+
+
 def test_explore_command_runs_a_script(tmp_path, capsys):
     script, page = tmp_path / "script.py", tmp_path / "page.html"
     script.write_text(SCRIPT)
@@ -216,14 +252,27 @@ def test_explore_command_runs_a_script(tmp_path, capsys):
     assert "x.sin() + 1" in page.read_text()
 
 
-def test_explore_command_writes_the_page_of_a_script_that_fails(tmp_path):
+def test_explore_command_writes_the_page_of_a_script_that_fails(tmp_path, capsys):
     script, page = tmp_path / "script.py", tmp_path / "page.json"
     script.write_text(SCRIPT)
-    with pytest.raises(ValueError, match="wrong"):
-        main(["explore", "-o", str(page), "--json", str(script), "wrong"])
+    assert main(["explore", "-o", str(page), "--json", str(script), "wrong"]) == 1
+    first, line, *_, last = capsys.readouterr().err.splitlines()
+    assert first.startswith("Traceback") and str(script) in line and last == "ValueError: wrong"
     (compilation,) = json.loads(page.read_text())["compilations"]
     assert compilation["function"] == "f"
     assert stages.watches() == ()
+
+
+def test_explore_command_runs_a_module_of_a_package(tmp_path, monkeypatch, capsys):
+    (tmp_path / "trained").mkdir()
+    (tmp_path / "trained" / "shapes.py").write_text("SIZE = 3")
+    text = SCRIPT.replace("torch.ones(3)", "torch.ones(SIZE)")
+    (tmp_path / "trained" / "run.py").write_text(f"from .shapes import SIZE{text}")
+    monkeypatch.chdir(tmp_path)
+    assert main(["explore", "-m", "trained.run"]) == 0
+    assert "explorer.html: 1 compilation" in capsys.readouterr().out
+    assert main(["explore", "-m", "trained.nothing"]) == 1
+    assert "No module named trained.nothing" in capsys.readouterr().err
 
 
 def test_explore_command_without_a_script(tmp_path, capsys):

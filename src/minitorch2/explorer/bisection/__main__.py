@@ -9,23 +9,26 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import FunctionType
 from typing import Any
 
 from minitorch2 import config
 from minitorch2.backends import fitting_backend, lookup_backend
+from minitorch2.explorer.bisection.differences import Difference, raised
+from minitorch2.explorer.bisection.levels import Blame
 from minitorch2.explorer.bisection.minimize import SECONDS
-from minitorch2.explorer.bisection.search import FILE, searched
+from minitorch2.explorer.bisection.search import CAPTURE, FILE, Bisection, searched
 from minitorch2.explorer.bisection.trials import FORK, Trial, ending
-from minitorch2.explorer.running import run_script, script_options
+from minitorch2.explorer.running import script_error, script_options
 
 
 def bisect(arguments: Sequence[str]) -> int:
     """Run a script, and cut the first compiled graph that is wrong down to a small program.
 
-    The status is 1 if one is wrong.
+    The status is 1 if one is wrong. If the script raises, it runs again in eager PyTorch: what is
+    not raised there is wrong, too.
     """
     parser = argparse.ArgumentParser(prog="python -m minitorch2 bisect", description=bisect.__doc__)
     parser.add_argument("-o", "--output", type=Path, default=Path(FILE), help="the small program")
@@ -33,37 +36,75 @@ def bisect(arguments: Sequence[str]) -> int:
     parser.add_argument("--seconds", type=float, default=SECONDS, help="most time for cutting")
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
     options = script_options(parser, arguments)
-    status = _forked(options, own_process=False)
+    status, found = _forked(_search, options, False)
     if status < 0:
         text = f"the script died of {ending(status)}: each graph gets a process of its own"
         print(text, file=sys.stderr)
-        status = _forked(options, own_process=True)
+        status, found = _forked(_search, options, True)
+    if isinstance(found, Difference):
+        found = _judged(found, options)
+    if found is not None:
+        print(json.dumps(found.as_data(), indent=1) if options.json else found)
+        return int(found.difference is not None)
     return abs(status)
 
 
-def _forked(options: argparse.Namespace, *, own_process: bool) -> int:
-    """Search in a fork of this process; return its status, negative if a signal has ended it."""
-    child = FORK.Process(target=_search, args=(options, own_process))
+Answer = Bisection | Difference | None
+"""The result of a search; or the exception that ended the script while its graphs were right."""
+
+
+def _forked(
+    task: Callable[..., Answer], *arguments: argparse.Namespace | bool
+) -> tuple[int, Answer]:
+    """Run a task in a fork of this process; return its status, and its result if it has ended."""
+    reading, writing = FORK.Pipe(duplex=False)
+    child = FORK.Process(target=lambda: writing.send(task(*arguments)))
     child.start()
+    writing.close()
+    try:
+        found: Answer = reading.recv()
+    except EOFError:
+        found = None
     child.join()
     assert child.exitcode is not None
-    return child.exitcode
+    return child.exitcode, found
 
 
-def _search(options: argparse.Namespace, own_process: bool) -> None:
-    """Search, print what is found, and end the process with the status."""
-    found = searched(
-        lambda: _ran(options), options.output, own_process=own_process,
-        tolerance=options.tolerance, seconds=options.seconds,
-    )  # fmt: skip
-    print(json.dumps(found.as_data(), indent=1) if options.json else found)
-    sys.exit(found.difference is not None)
-
-
-def _ran(options: argparse.Namespace) -> None:
+def _search(options: argparse.Namespace, own_process: bool) -> Answer:
     """Run the script with each compiled graph compared; all its threads see the environment."""
-    with config.patch(compare=True, suppress_errors=False):
-        run_script(options.script, options.arguments)
+    ended: list[Difference] = []
+
+    def run() -> None:
+        with config.patch(compare=True, suppress_errors=False):
+            ended.extend(_raised(options))
+
+    found = searched(
+        run, options.output, own_process=own_process, tolerance=options.tolerance,
+        seconds=options.seconds,
+    )  # fmt: skip
+    return ended[0] if ended and found.difference is None else found
+
+
+def _raised(options: argparse.Namespace) -> Iterator[Difference]:
+    """Run the script; yield the exception that ends it as the difference that it may be."""
+    error = script_error(options)
+    if isinstance(error, Exception):
+        yield raised(error)
+
+
+def _eagerly(options: argparse.Namespace) -> Answer:
+    """Return the exception with which the script ends if nothing is compiled."""
+    print("the script raises; it runs again, in eager PyTorch", file=sys.stderr)
+    with config.patch(disable=True):
+        return next(_raised(options), None)
+
+
+def _judged(found: Difference, options: argparse.Namespace) -> Bisection:
+    """Return the result for a script that raises although each of its graphs is right."""
+    _, eager = _forked(_eagerly, options)
+    if isinstance(eager, Difference) and found.is_like(eager):
+        return Bisection(None, note=f"the script raises {found.where} in eager PyTorch, too")
+    return Bisection(found, Blame(CAPTURE))
 
 
 def check(

@@ -1,5 +1,6 @@
 """The part of the compiler that a failing program blames, searched from the top down.
 
+    0. fake implementations         those of the user's operators, compared with the real ones
     1. the ladder of backends       the first rung that fails names the floor
     2. passes, then their rewrites  the pass without which it is right, and its first wrong rewrite
     3. fusions                      the first wrong fusion, as if fusing were a pass
@@ -103,6 +104,29 @@ def blame_of(program: Program, trial: Trial, found: Difference) -> Blame:
     ]
     wrong = first_wrong(program, lambda part: fails(trial, part))
     return Blame(floor, rewrite, tuple(switches), _guilty(program, wrong, trial), wrong)
+
+
+def wrong_fake(program: Program, small: Program) -> str:
+    """Return the user's operator whose fake implementation is wrong, as a blame; "" if none is.
+
+    Args:
+        program: the graph as it was captured, as a smaller one may have inputs of other sizes.
+        small: what is left of it; only its operators are tried.
+    """
+    left = {node.name for node in small.graph.nodes}
+    for node in (node for node in program.graph.nodes if node.name in left):
+        fake, namespace = node.meta.get("val"), getattr(node.target, "namespace", "aten")
+        if namespace != "aten" and isinstance(fake, torch.Tensor):
+            part = returning(program, node)
+            real = part.function()(*part.arguments())[0]
+            said, found = (_described(each) for each in (fake, real))
+            if all(type(size) is int for size in fake.shape) and said != found:
+                return f"the fake implementation of {node.target}: it says {said}, and gets {found}"
+    return ""
+
+
+def _described(value: torch.Tensor) -> str:
+    return f"{value.dtype} of shape {tuple(value.shape)}"
 
 
 def _floor(program: Program, trial: Trial, fails: Any) -> str:

@@ -6,7 +6,7 @@ is wrong, capture is to blame.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -18,7 +18,7 @@ from minitorch2.bytecode.compiling.backend_calls import name_of
 from minitorch2.bytecode.compiling.compile_frame import Backend
 from minitorch2.explorer.bisection.checked import JUDGE, compared
 from minitorch2.explorer.bisection.differences import Difference
-from minitorch2.explorer.bisection.levels import Blame, blame_of
+from minitorch2.explorer.bisection.levels import Blame, blame_of, wrong_fake
 from minitorch2.explorer.bisection.minimal_file import file_of
 from minitorch2.explorer.bisection.minimize import SECONDS, Minimizer
 from minitorch2.explorer.bisection.programs import Program
@@ -26,6 +26,11 @@ from minitorch2.explorer.bisection.trials import Trial
 from minitorch2.graph.graph_module import GraphModule
 
 FILE = "minimal_program.py"
+CAPTURE = "capture: each graph is right, and the function is not"
+"""The blame if no graph can be cut."""
+
+GUARDS = "guards: the call is right alone, and wrong behind the earlier calls, whose code serves it"
+"""The blame if only a later call is wrong."""
 
 
 class Found(BaseException):
@@ -86,6 +91,7 @@ class Bisection:
         path: where it was written.
         operations: the number of operations of the graph that was wrong, and of what is left.
         trials: the number of programs that were tried.
+        note: a remark on the end of the run, "" if there is none.
     """
 
     difference: Difference | None
@@ -94,10 +100,12 @@ class Bisection:
     path: Path | None = None
     operations: tuple[int, int] = (0, 0)
     trials: int = 0
+    note: str = ""
 
     def __str__(self) -> str:
         if self.difference is None:
-            return "nothing is wrong: all that was compiled is what eager PyTorch computes"
+            right = "nothing is wrong: all that was compiled is what eager PyTorch computes"
+            return f"{right}\n{self.note}".rstrip()
         lines = [str(self.difference), *(self.blame.lines() if self.blame else ())]
         if self.text:
             before, after = self.operations
@@ -118,6 +126,7 @@ class Bisection:
             "kernels": list(blame.kernels) if blame else [],
             "operations": list(self.operations),
             "trials": self.trials,
+            "note": self.note,
             "path": None if self.path is None else str(self.path),
         }
 
@@ -152,8 +161,7 @@ def searched(
     except Found as wrong:
         trial = Trial(wrong.backend, config_now(), tolerance, own_process)
         return minimized(wrong.program, wrong.difference, trial, path, seconds)
-    blame = Blame("capture: each graph is right, and the function is not")
-    return Bisection(found, None if found is None else blame)
+    return Bisection(found, None if found is None else Blame(CAPTURE))
 
 
 def minimized(
@@ -170,6 +178,7 @@ def minimized(
     small = minimizer.run(program)
     left = trial.difference(small) or found
     blame = blame_of(small, trial, left)
+    blame = replace(blame, floor=wrong_fake(program, small) or blame.floor)
     backend = None if trial.backend is fitting_backend else name_of(trial.backend)
     text = file_of(small, backend, trial.options, f"{left}. {blame.floor.capitalize()}.")
     if path is not None:
@@ -182,16 +191,25 @@ def search_function(
     args: tuple[Any, ...],
     trial: Trial,
     path: Path | None,
+    earlier: Sequence[Sequence[Any]] = (),
     seconds: float = SECONDS,
 ) -> Bisection:
-    """Return what is wrong with a function at some arguments when it is compiled."""
+    """Return what is wrong with a function at some arguments when it is compiled.
+
+    Args:
+        earlier: the arguments of calls in front of this one.
+    """
 
     def call(*given: Any) -> Any:
         return function(*given)
 
     checked = replace(trial, backend=compared(trial.backend), own_process=False)
     with config.patch(**trial.options):
-        return searched(
+        found = searched(
             lambda: checked.difference_of(call, args), path, own_process=trial.own_process,
             tolerance=trial.tolerance, seconds=seconds,
         )  # fmt: skip
+    if found.difference is None and earlier:
+        behind = trial.difference_behind(call, earlier, args)
+        return Bisection(behind, None if behind is None else Blame(GUARDS))
+    return found

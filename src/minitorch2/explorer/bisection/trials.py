@@ -69,16 +69,32 @@ class Trial:
         """Return what is wrong with a function at some inputs."""
         return self._placed(partial(self._compare, function, partial(copies_of, inputs)))
 
+    def difference_behind(
+        self, function: Any, earlier: Sequence[Sequence[Any]], inputs: Sequence[Any]
+    ) -> Difference | None:
+        """Return what is wrong with a call of a compiled function behind earlier calls of it."""
+
+        def compare() -> Difference | None:
+            compiled = self.compiled(function)
+            for each in earlier:
+                self._seeded(observed, compiled, copies_of(each))
+            return self._compare(function, partial(copies_of, inputs), compiled)
+
+        return self._placed(compare)
+
     def _placed(self, compare: Callable[[], Difference | None]) -> Difference | None:
         return in_own_process(compare) if self.own_process else compare()
 
     def _compare(
-        self, function: FunctionType, arguments: Callable[[], list[Any]]
+        self,
+        function: FunctionType,
+        arguments: Callable[[], list[Any]],
+        compiled: Callable[..., Any] | None = None,
     ) -> Difference | None:
         wanted = self._seeded(observed, function, arguments())
         if wanted.error is not None:
             return None
-        given = self._seeded(observed, self.compiled(function), arguments())
+        given = self._seeded(observed, compiled or self.compiled(function), arguments())
         reference = self._seeded(exact, function, arguments())
         return first_difference(given, wanted, reference, self.tolerance)
 

@@ -31,11 +31,23 @@ def main(arguments: Sequence[str]) -> int:
     options = parser.parse_args(arguments)
     try:
         data, lines = _done(options)
-    except (ConfigError, OSError) as error:
+    except ConfigError as error:
         print(error, file=sys.stderr)
+        return 1
+    except OSError as error:
+        print(_told(options.action, error), file=sys.stderr)
         return 1
     print(json.dumps(data, indent=1) if options.json else "\n".join(lines))
     return 0
+
+
+def _told(action: str, error: OSError) -> str:
+    """Return the words for a file that cannot be read or written."""
+    fix = {
+        "load": "give the path of a bundle that `python -m minitorch2 cache save` has written",
+        "save": "give the path of a file, in a folder that exists and that you may write to",
+    }.get(action, "see that you may read and write the folder of the cache")
+    return f"cannot {action} {error.filename}: {error.strerror}\nFix: {fix}"
 
 
 def _done(options: argparse.Namespace) -> tuple[object, list[str]]:
