@@ -1,7 +1,9 @@
 """Idioms of libraries: decorators, settings, foreign annotations, attributes that are not there."""
 
+import contextlib
 import functools
 import logging
+import typing
 from collections.abc import Callable
 
 import pytest
@@ -63,6 +65,113 @@ def test_grad_modes_that_decorate_a_function_hold_in_its_script(program):
         assert not result.requires_grad
         torch.testing.assert_close(result, program(x))
     assert (x + 1).requires_grad
+
+
+def counted(function):
+    """Decorate a function by a class of objects that can be called."""
+    return functools.update_wrapper(functools.partial(function), function)
+
+
+@contextlib.contextmanager
+def region():
+    yield
+
+
+def product(x: Tensor):
+    return torch.mm(x, x.sum(1, keepdim=True).expand(-1, x.shape[0]))
+
+
+def noisy(x: Tensor):
+    return x + torch.rand(2)
+
+
+def gives(script, function) -> None:
+    """Compare values, types and gradients of three calls; the second one runs the plan."""
+    for _ in range(3):
+        inputs = torch.arange(4.0).reshape(2, 2).requires_grad_()
+        torch.manual_seed(0)
+        expected = function(inputs)
+        torch.manual_seed(0)
+        result = script(inputs)
+        torch.testing.assert_close(result, expected)
+        assert result.requires_grad == expected.requires_grad
+        assert result.is_inference() == expected.is_inference()
+
+
+KEPT = {
+    "no_grad": torch.no_grad(),
+    "no_grad, bare": torch.no_grad,
+    "enable_grad": torch.enable_grad(),
+    "set_grad_enabled": lambda f: torch.set_grad_enabled(False)(f),  # it acts when it is made
+    "inference_mode": torch.inference_mode(),
+    "inference_mode, off": torch.inference_mode(False),
+    "autocast": torch.autocast("cpu", dtype=torch.bfloat16),
+    "autocast, off": torch.autocast("cpu", enabled=False),
+    "amp.autocast": torch.amp.autocast("cpu", dtype=torch.float16),
+    "compile": torch.compile(backend="eager"),
+    "compiler.disable": torch.compiler.disable,
+    "wrap_torch_function": torch.overrides.wrap_torch_function(lambda x: (x,)),
+    "no_type_check": typing.no_type_check,
+    "final": typing.final,
+    "staticmethod": lambda f: staticmethod(f).__func__,
+    "two": lambda f: torch.autocast("cpu", dtype=torch.bfloat16)(torch.no_grad()(f)),
+}
+
+
+@pytest.mark.parametrize("decorate", KEPT.values(), ids=KEPT)
+@pytest.mark.parametrize("function", [product, noisy])
+def test_a_decorator_that_is_kept_means_what_it_means_in_python(decorate, function):
+    decorated = decorate(function)
+    gives(jit.script(decorated), decorated)
+
+    def caller(x: Tensor):
+        return decorated(x) + 1
+
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        gives(jit.script(caller), caller)
+
+
+REFUSED = {
+    "vmap": torch.func.vmap,
+    "func.grad": torch.func.grad,
+    "custom_fwd": torch.amp.custom_fwd(device_type="cpu"),
+    "dual_level": torch.autograd.forward_ad.dual_level(),
+    "multithreading": lambda f: torch.autograd.set_multithreading_enabled(False)(f),
+    "once_differentiable": torch.autograd.function.once_differentiable,
+    "fork_rng": torch.random.fork_rng(),
+    "record_function": torch.autograd.profiler.record_function("a"),
+    "cudnn.flags": torch.backends.cudnn.flags(enabled=False),
+    "sdpa_kernel": torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH),
+    "contextmanager": region(),
+    "singledispatch": functools.singledispatch,
+    "lru_cache": functools.lru_cache,
+    "object": counted,
+}
+
+
+@pytest.mark.parametrize("decorate", REFUSED.values(), ids=REFUSED)
+def test_a_decorator_that_is_not_kept_is_refused_where_it_is_called(decorate):
+    decorated = decorate(product)
+
+    def caller(x: Tensor):
+        return decorated(x) + 1
+
+    with pytest.raises(ScriptError) as caught:
+        jit.script(caller)
+    assert caught.value.code in ("script-decorator", "script-not-callable")
+    assert "return decorated(x) + 1" in str(caught.value) and caught.value.fix
+    with pytest.raises((ScriptError, TypeError), match=r"def product|got (partial|_lru_cache)"):
+        jit.script(decorated)
+
+
+def on_meta(x: Tensor):
+    with torch.device("meta"):
+        return x + torch.ones(2)
+
+
+def test_a_mode_that_changes_functions_of_torch_is_refused():
+    with pytest.raises(ScriptError, match="device changes what torch's functions do"):
+        jit.script(on_meta)
 
 
 class Settings:

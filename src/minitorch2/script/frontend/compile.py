@@ -16,7 +16,7 @@ from minitorch2.script.frontend.annotations import (
     known_annotation,
     type_of_annotation,
 )
-from minitorch2.script.frontend.decorators import mode_classes, undecorated, within_modes
+from minitorch2.script.frontend.decorators import contexts_of, undecorated, within_contexts
 from minitorch2.script.frontend.emission import SugaredValue
 from minitorch2.script.frontend.emit_statements import StatementEmitter
 from minitorch2.script.frontend.exit_transform import exit_transform
@@ -97,8 +97,8 @@ def compile_function(
     with compiling(plain.__qualname__, called_at):
         found = header or next(iter(headers_of(plain)), None) or definition_of(plain)
         return _compiled(
-            within_modes(found, function),
-            resolver_of(plain, mode_classes(function)),
+            within_contexts(found, function),
+            resolver_of(plain, contexts_of(function)),
             name=plain.__name__,
             defaults=defaults_of(plain),
             types=types or {},

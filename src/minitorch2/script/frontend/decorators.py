@@ -1,20 +1,32 @@
 """Decorators: what a script makes of a function that wraps another one.
 
-The source of a function is that of the innermost one. A grad mode that decorates it becomes a
-`with` around its body. Wrappers of PyTorch's other parts change nothing in a graph. Any other
-wrapper is refused: a script without it would compute something else.
+The source of a function is that of the innermost one. A grad mode or `autocast` that decorates it
+becomes a `with` around its body. Wrappers of `TRANSPARENT` change no value. Any other wrapper is
+refused, PyTorch's own, too: a script without it would compute something else.
 """
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from types import FunctionType
-from typing import Any
+from typing import Any, Final
+
+import torch
 
 from minitorch2.script.syntax import tree as t
 from minitorch2.script.syntax.errors import ScriptError
+from minitorch2.script.syntax.from_ast import function_from_ast
+from minitorch2.script.syntax.reading import source_of
 from minitorch2.script.syntax.source import SourceRange
+
+TRANSPARENT: Final = frozenset({"torch._compile", "torch._dynamo", "torch.overrides"})
+"""Modules whose wrappers give what the function gives: `torch.compile`, `torch.compiler.disable`
+and `wrap_torch_function`, which asks subclasses of tensors alone."""
+
+MODES: Final = (torch.no_grad, torch.enable_grad, torch.set_grad_enabled, torch.inference_mode)
+"""Grad modes, each of which can decorate a function."""
 
 
 def wrappers_of(function: Callable[..., Any]) -> Iterator[Callable[..., Any]]:
@@ -28,11 +40,11 @@ def undecorated(function: Callable[..., Any], where: SourceRange | None = None) 
     """Return the function that decorators wrap.
 
     Raises:
-        ScriptError: a wrapper is no grad mode, or there is no function of Python inside.
+        ScriptError: a wrapper may change what the function computes, or wraps no Python function.
     """
     for wrapper in wrappers_of(function):
-        if not _is_torch(wrapper):
-            raise _unknown_wrapper(wrapper, where)
+        if context_of(wrapper) is None and not _is_transparent(wrapper):
+            raise _unknown_wrapper(wrapper, where or _line_of(function))
     found = next(iter([*wrappers_of(function)][-1:]), None)
     plain = function if found is None else found.__wrapped__  # type: ignore[attr-defined]
     if not isinstance(plain, FunctionType):
@@ -41,10 +53,18 @@ def undecorated(function: Callable[..., Any], where: SourceRange | None = None) 
     return plain
 
 
-def _is_torch(wrapper: Callable[..., Any]) -> bool:
-    """Tell whether the code of a wrapper is PyTorch's, whatever name it has taken over."""
-    names = getattr(wrapper, "__globals__", {})
-    return str(names.get("__name__", "")).partition(".")[0] == "torch"
+def _is_transparent(wrapper: Callable[..., Any]) -> bool:
+    """Tell whether a wrapper's own code, whatever name it has taken over, changes no value."""
+    module = str(getattr(wrapper, "__globals__", {}).get("__name__", ""))
+    return ".".join(module.split(".")[:2]) in TRANSPARENT
+
+
+def _line_of(function: Callable[..., Any]) -> SourceRange | None:
+    """Return where the function that decorators wrap is written; None if nobody knows."""
+    try:
+        return function_from_ast(source_of(inspect.unwrap(function)), postpones=True).range
+    except ScriptError:
+        return None
 
 
 def _unknown_wrapper(wrapper: Callable[..., Any], where: SourceRange | None) -> ScriptError:
@@ -59,32 +79,37 @@ def _unknown_wrapper(wrapper: Callable[..., Any], where: SourceRange | None) -> 
     )
 
 
-def mode_classes(function: Callable[..., Any]) -> dict[str, type]:
-    """Return the classes of the grad modes that decorate a function, by names of no program."""
-    return {name: type(context) for name, context in _modes_of(function).items()}
+def contexts_of(function: Callable[..., Any]) -> dict[str, Callable[[], Any]]:
+    """Return what makes the contexts that decorate a function, by names of no program."""
+    makers = [maker for wrapper in wrappers_of(function) if (maker := context_of(wrapper))]
+    return {f"@{number}": maker for number, maker in enumerate(makers)}
 
 
-def _modes_of(function: Callable[..., Any]) -> dict[str, Any]:
-    contexts = [mode for wrapper in wrappers_of(function) if (mode := _mode_of(wrapper))]
-    return {f"@{number}": context for number, context in enumerate(contexts)}
+def context_of(wrapper: Callable[..., Any]) -> Callable[[], Any] | None:
+    """Return what makes the grad mode or the `autocast` of a wrapper; None of another one.
+
+    Graphs call it, as a function that is left to Python.
+    """
+    names = getattr(getattr(wrapper, "__code__", None), "co_freevars", ())
+    cells = dict(zip(names, getattr(wrapper, "__closure__", None) or ()))
+    made: Any = cells["ctx_factory"].cell_contents if "ctx_factory" in cells else None
+    given = getattr(made, "__self__", None)
+    if "autocast_instance" in cells:
+        given = cells["autocast_instance"].cell_contents
+    if not isinstance(given, (*MODES, torch.autocast)):
+        return None
+
+    def context() -> Any:
+        return given if isinstance(given, torch.autocast) else made()
+
+    vars(context)["__minitorch2_script__"] = "ignore"
+    return context
 
 
-def _mode_of(wrapper: Callable[..., Any]) -> Any:
-    cells = dict(
-        zip(
-            getattr(getattr(wrapper, "__code__", None), "co_freevars", ()),
-            getattr(wrapper, "__closure__", None) or (),
-        )
-    )
-    factory = cells["ctx_factory"].cell_contents if "ctx_factory" in cells else None
-    return getattr(factory, "__self__", None)
-
-
-def within_modes(definition: t.Def, function: Callable[..., Any]) -> t.Def:
-    """Return a definition whose body runs in the grad modes that decorate the function."""
+def within_contexts(definition: t.Def, function: Callable[..., Any]) -> t.Def:
+    """Return a definition whose body runs in the contexts that decorate the function."""
     where, body = definition.range, definition.body
-    for name, context in reversed(_modes_of(function).items()):
-        modes = (t.Constant(context.mode, range=where),) if hasattr(context, "mode") else ()
-        call = t.Call(t.Name(name, range=where), modes, (), range=where)
+    for name in reversed(contexts_of(function)):
+        call = t.Call(t.Name(name, range=where), (), (), range=where)
         body = (t.With((t.WithItem(call, None, range=where),), body, range=where),)
     return replace(definition, body=body)

@@ -7,6 +7,9 @@ from enum import Enum
 from importlib import import_module
 from typing import Final
 
+import torch
+from torch.overrides import TorchFunctionMode
+
 from minitorch2.script.frontend.annotations import known_annotation
 from minitorch2.script.frontend.emission import Arguments, Loop, SugaredValue
 from minitorch2.script.frontend.emit_calls import raise_error
@@ -462,10 +465,19 @@ class StatementEmitter(ExpressionEmitter):
                 code="script-wrong-type",
                 fix="give `torch.no_grad()`, or an object with `__enter__`",
             )
+        self._refuse_function_mode(context, item.context.range)
         entered = self.node("prim::Enter", (context,), (ANY,), item.context.range).output
         if item.target is not None:
             self.assign(item.target, SimpleValue(entered))
         return context
+
+    def _refuse_function_mode(self, context: Value, where: SourceRange) -> None:
+        """Refuse a context that changes calls of torch's functions: a graph calls operators."""
+        made = context.node.attributes.get("function")
+        if isinstance(made, type) and issubclass(made, (torch.device, TorchFunctionMode)):
+            message = f"{made.__name__} changes what torch's functions do, and a graph has none"
+            fix = "give the device to each function: `torch.ones(3, device=...)`"
+            raise ScriptError(message, where, code="script-wrong-type", fix=fix)
 
 
 _IN_PLACE: Final = {

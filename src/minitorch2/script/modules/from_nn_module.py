@@ -31,7 +31,7 @@ from minitorch2.script.frontend.compile import (
     schema_of_header,
     type_by_default,
 )
-from minitorch2.script.frontend.decorators import mode_classes, undecorated, within_modes
+from minitorch2.script.frontend.decorators import contexts_of, undecorated, within_contexts
 from minitorch2.script.frontend.known_arguments import Known
 from minitorch2.script.frontend.python_values import script_mark
 from minitorch2.script.frontend.resolver import resolver_of
@@ -284,8 +284,8 @@ class MethodCompiler:
         found = headers[int(number or 0)] if headers else definition_of(plain)
         _, types, known = self._typed[int(typed)] if typed else (base, None, None)
         return compile_tree(
-            within_modes(found, function),
-            resolver_of(plain, {**_own_name(self.module), **mode_classes(function)}),
+            within_contexts(found, function),
+            resolver_of(plain, {**_own_name(self.module), **contexts_of(function)}),
             self_type=self.type.class_type,
             name=f"{self.type.name}.{name}",
             defaults=defaults_of(plain),
