@@ -167,6 +167,14 @@ CONSTANTS = (
 )  # fmt: skip
 """Values that no operation changes."""
 
+
+def labelled() -> collections.OrderedDict[str, int]:
+    """Return an ordered dict with an attribute, as `torch.nn.Module.state_dict` does."""
+    made = collections.OrderedDict(a=1)
+    made.a = 2  # type: ignore[attr-defined]
+    return made
+
+
 MADE: dict[str, Callable[[], Any]] = {
     "[]": list,
     "[1, 2]": lambda: [1, 2],
@@ -176,6 +184,7 @@ MADE: dict[str, Callable[[], Any]] = {
     "{1, 2}": lambda: {1, 2},
     "deque": lambda: collections.deque([1, 2]),
     "OrderedDict": lambda: collections.OrderedDict(a=1),
+    "labelled": labelled,
     "defaultdict": lambda: collections.defaultdict(list, {1: [2]}),
     "Counter": lambda: collections.Counter("aab"),
     "Row": Row,

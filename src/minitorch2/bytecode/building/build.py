@@ -155,6 +155,8 @@ def _by_class(value: object) -> Builder:
         return wrap_class
     if isinstance(value, types.ModuleType):
         return wrap_python_module
+    if type(value) is OrderedDict and not vars(value):
+        return wrap_dict
     if isinstance(value, tuple) and is_record(type(value)):
         return wrap_named_tuple
     if is_of_trusted(type(value)) and is_torch_function(value):
@@ -182,7 +184,6 @@ _BY_TYPE: Final[dict[type, Builder]] = {
     torch.Size: tuple_builder(SizeVariable),
     deque: wrap_deque,
     dict: wrap_dict,
-    OrderedDict: wrap_dict,
     defaultdict: wrap_default_dict,
     types.MappingProxyType: wrap_mapping_proxy,
     set: wrap_set,

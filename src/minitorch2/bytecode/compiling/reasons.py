@@ -98,7 +98,7 @@ _REASONS = (
     # Settings of PyTorch
     Reason(
         "random-state",
-        "a seed that the system chooses, that is no integer, or that was set with a state",
+        "a seed that the system chooses, that is not an integer, or that was set with a state",
         "seed with a number",
     ),
     Reason(
@@ -175,7 +175,7 @@ _REASONS = (
     Reason("not-a-constant", "a value must be known while capturing and is not", _TENSOR),
     Reason(
         "not-a-graph-argument",
-        "an operator is given an object that is no tensor, number or constant",
+        "an operator is given an object that is not a tensor, number or constant",
         "pass tensors and numbers",
     ),
     Reason(
@@ -183,7 +183,7 @@ _REASONS = (
         "the class of a value is not known",
         "make the value inside the compiled function",
     ),
-    Reason("unknown-truth", "whether a value is true is not known", "compare it explicitly"),
+    Reason("unknown-truth", "it is not known whether a value is true", "compare it explicitly"),
     Reason(
         "varying-value",
         "a number or string that changes from call to call decides something",

@@ -63,6 +63,7 @@ INLINED_TORCH = (
     "utils/_contextlib.py",
     "utils/_foreach_utils.py",
     "utils/_pytree.py",
+    "utils/checkpoint.py",
     "utils/hooks.py",
 )
 INLINED_NUMPY = ("_core/", "fft/", "lib/", "linalg/")

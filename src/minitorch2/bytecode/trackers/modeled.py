@@ -47,7 +47,7 @@ class ModeledVariable(VariableTracker):
         if name == "__doc__":
             return literal(self.python_type().__doc__)
         message = f"{self.python_type().__name__!r} object has no attribute {name!r}"
-        if found is not MISSING:
+        if found is not MISSING or (self.source is not None and self.python_type().__dictoffset__):
             unsupported("attribute", f"attribute {name!r} of a {self.python_type().__name__}")
         return raise_observed(AttributeError, message)
 

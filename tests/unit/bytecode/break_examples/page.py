@@ -17,8 +17,8 @@ PATH = Path(__file__).parents[4] / "docs" / "graph_breaks.md"
 HEAD = """\
 # Graph breaks
 
-Where capture meets something that it does not model, the graph ends, Python does what was met, and
-a new graph begins behind it. Results are the same; fusion across that place is lost. `explain`
+Capture may meet something that it does not model. Then the graph ends, Python does that one thing,
+and a new graph begins behind it. Results are the same; fusion across that place is lost. `explain`
 runs a program once and lists **all** its breaks, those that cost most first:
 
 ```python
@@ -47,8 +47,8 @@ File: docs/graph_breaks.md:15, code: if x.max() > 0:
   Cost: operators: 1 outside graphs, 3 before the break and 2 behind it
 ```
 
-What became of each line; in a terminal `rich.print(explanation.listing())` colours it, and
-`explanation.to_html()` is a page of its own:
+`listing()` shows what became of each line. In a terminal `rich.print(explanation.listing())`
+colours it, and `explanation.to_html()` is a page of its own:
 
 ```python
 print(explanation.listing())

@@ -136,10 +136,8 @@ CHECKPOINTS = [
     "checkpoint(lambda t: F.dropout(t, 0.5), w, use_reentrant=False)",
     "checkpoint(lambda t: t * q[0], w, use_reentrant=False)",
     "checkpoint(block, x, use_reentrant=False)",
-    (
-        "checkpointing.checkpoint_sequential([block, block], 2, w, use_reentrant=False)",
-        "not-inlined",
-    ),
+    "checkpointing.checkpoint_sequential([block, block], 2, w, use_reentrant=False)",
+    "checkpointing.checkpoint_sequential([block, nn.Dropout(0.5), block], 3, w, use_reentrant=True)",
     "checkpoint(block, w, use_reentrant=False, preserve_rng_state=False)",
     "checkpoint(block, w, use_reentrant=True)",
 ]

@@ -441,3 +441,20 @@ def test_a_function_that_is_once_differentiable_stays_so(backend: str) -> None:
     (gradient,) = torch.autograd.grad(compiled(x).sum(), x, create_graph=True)
     with pytest.raises(RuntimeError, match="once_differentiable"):
         gradient.sum().backward()
+
+
+@pytest.mark.parametrize("function", [Once, SaveOut, NonTensor, ViewAs], ids=lambda c: c.__name__)
+@pytest.mark.parametrize("requires_grad", [False, True])
+def test_a_function_of_a_leaf_made_inside_has_a_gradient(function, requires_grad: bool) -> None:
+    """The passes once took the data of the leaf: `grad` found no history, and raised."""
+
+    def program(x):
+        leaf = x.clone().requires_grad_() if not x.requires_grad else x.detach().requires_grad_()
+        extra = (3,) if function is NonTensor else ()
+        result = function.apply(leaf, *extra)
+        (gradient,) = torch.autograd.grad((result * leaf).sum(), leaf)
+        return result.detach(), gradient
+
+    x = torch.randn(3, 4, requires_grad=requires_grad)
+    compiled = minitorch2.compile(program, backend="eager", fullgraph=True)
+    torch.testing.assert_close(compiled(x), program(x))

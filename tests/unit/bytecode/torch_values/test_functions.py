@@ -14,6 +14,7 @@ FUNCTIONS = [
     "torch.where(m, x, -x), torch.where(x > 0, 1, 0), torch.where(m, x, z)",
     "torch.addmm(q, q, q), torch.baddbmm(b @ b.mT, b, b.mT), torch.bmm(b, b.mT), torch.chain_matmul(q, q)",
     "torch.max(x), torch.max(x, 1), torch.max(x, i), torch.maximum(x, y), torch.aminmax(x)",
+    "hasattr(x.max(0), '_fields'), x.max(0).__match_args__",
     "torch.max(x, dim=1).indices, torch.sort(x, dim=0)[1], torch.topk(x, 2, dim=1).values",
     "torch.min(x, 0, keepdim=True)",
     "torch.split(x, 2), torch.chunk(x, 2, 1), torch.unbind(x), torch.tensor_split(x, (1, 2))",

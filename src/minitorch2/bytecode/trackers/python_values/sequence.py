@@ -292,7 +292,7 @@ class NamedTupleVariable(TupleVariable):
     def get_attribute(self, evaluator: Evaluator, name: str) -> VariableTracker:
         if name in self.fields:
             return self.element(self.fields.index(name))
-        if name in ("_fields", "__match_args__"):
+        if name in ("_fields", "__match_args__") and hasattr(self.cls, name):
             return literal(self.fields)
         if name == "__class__":
             return evaluator.capture.wrap(self.cls, evaluator.capture.reference(self.cls))

@@ -208,7 +208,7 @@ class SetVariable(ComparedVariable):
     def _operate(
         self, evaluator: Evaluator, other: VariableTracker, method: str
     ) -> VariableTracker:
-        if not _is_set(other):
+        if not isinstance(other, SetVariable | DictViewVariable):
             return NOT_IMPLEMENTED
         result = self.call_method(evaluator, method, [other], {})
         return self if method.endswith("update") else result
@@ -265,10 +265,6 @@ def _common(mine: Members, theirs: Members, is_set: bool) -> Members:
     if is_set and len(theirs) > len(mine):
         mine, theirs = theirs, mine
     return {key: value for key, value in theirs.items() if key in mine}
-
-
-def _is_set(value: VariableTracker) -> bool:
-    return isinstance(value, SetVariable | DictViewVariable)
 
 
 register_literal(set, lambda v: SetVariable([literal(x) for x in v], set, v))

@@ -156,10 +156,8 @@ class AutocastVariable(ModeVariable):
         if self.entered:
             unsupported("autocast", "a torch.autocast that is entered twice")
         args = [ConstantVariable(self.arguments[name]) for name in AUTOCAST_PARAMETERS]
-        function = enter_autocast
-        self.entered.append(
-            evaluator.capture.call_in_graph(evaluator, "call_function", function, args)
-        )
+        made = evaluator.capture.call_in_graph(evaluator, "call_function", enter_autocast, args)
+        self.entered.append(made)
 
     def py___exit__(self, evaluator: Evaluator, *exception: VariableTracker) -> VariableTracker:
         function = exit_autocast

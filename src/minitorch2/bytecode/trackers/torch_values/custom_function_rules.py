@@ -103,7 +103,8 @@ def apply(evaluator: Evaluator, cls: VariableTracker, *args: VariableTracker) ->
     context = FunctionContext(needs)
     if not any(needs):
         return _without_gradient(evaluator, cls.value, context, args)
-    passes = _Passes(evaluator, cls.value, context, args)
+    taken = [_in_history(arg) if needed else arg for arg, needed in zip(args, needs, strict=True)]
+    passes = _Passes(evaluator, cls.value, context, taken)
     function, inputs = passes.assemble(is_forward_mode and _is_own(cls.value, "jvp"))
     given = [TensorVariable(node, node.meta["val"]) for node in inputs]
     result = evaluator.capture.call_in_graph(evaluator, "call_function", function, given)
@@ -119,6 +120,12 @@ def _needs_gradient(value: VariableTracker, is_transformed: bool) -> bool:
     if is_transformed:
         return value.fake.is_floating_point() or value.fake.is_complex()
     return torch.is_grad_enabled() and value.requires_grad
+
+
+def _in_history(value: VariableTracker) -> VariableTracker:
+    """Return the tensor that gradients flow to: that of a leaf which is new is not its data."""
+    value.as_argument()  # breaks the graph where such a leaf has none
+    return getattr(value, "leaf", None) or value
 
 
 def _check_transforms(cls: type, transforms: Sequence[str]) -> None:
@@ -165,7 +172,6 @@ class _Passes:
         jvp = self._jvp() if with_jvp else None
         later = [*backward.values(), *([] if jvp is None else [jvp])]
         kept = list(dict.fromkeys(node for each in later for node in each.reads))
-        results = list(dict.fromkeys(tensor.node for tensor in self.tensors))
         results = [tensor.node for tensor in self.tensors]
         results += [n for n in kept if n.graph is self.forward.graph and n not in results]
         forward, inputs = self._close(
@@ -335,16 +341,12 @@ def _without_gradient(
     output = _forward(evaluator, cls, context, args)
     set_grad_mode(evaluator, enabled)
     results = [
-        _as_view(evaluator, r) if r in args and not context.marked("mark_dirty", r) else r
+        r.call_method(evaluator, "view_as", [r], {})
+        if isinstance(r, TensorVariable) and r in args and not context.marked("mark_dirty", r)
+        else r
         for r in _results(output)
     ]
     return TupleVariable(results) if isinstance(output, TupleVariable) else results[0]
-
-
-def _as_view(evaluator: Evaluator, value: VariableTracker) -> VariableTracker:
-    if not isinstance(value, TensorVariable):
-        return value
-    return value.call_method(evaluator, "view_as", [value], {})
 
 
 def _results(output: VariableTracker) -> list[VariableTracker]:
