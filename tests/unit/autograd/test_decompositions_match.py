@@ -226,3 +226,39 @@ def _kind(argument):
     if "List" in text:
         return "Scalar[]" if number else "Tensor[]"
     return "Scalar" if number else "Tensor"
+
+
+CORNERS = [-20.0, -6.0, -3.0, -1.0, -0.5, -0.0, 0.0, 0.5, 1.0, 3.0, 6.0, 20.0, 20.5, 100.0]
+"""Numbers at which a piecewise function goes over to its next piece."""
+
+PIECEWISE = {
+    name: getattr(torch.nn.functional, name)
+    for name in """hardswish hardtanh relu relu6 hardsigmoid hardshrink softshrink leaky_relu elu
+    celu selu softplus logsigmoid mish silu gelu""".split()  # noqa: SIM905  (reads as a table)
+} | {
+    "threshold": lambda x: torch.nn.functional.threshold(x, 1.0, 5.0),
+    "clamp": lambda x: x.clamp(-1, 3),
+    "clamp by a tensor": lambda x: x.clamp(min=torch.tensor(1.0, dtype=x.dtype)),
+    "smooth_l1_loss": lambda x: torch.nn.functional.smooth_l1_loss(x, torch.zeros_like(x)),
+    "huber_loss": lambda x: torch.nn.functional.huber_loss(x, torch.zeros_like(x), delta=3.0),
+    "maximum": lambda x: torch.maximum(x, x.detach()),
+}
+
+
+@pytest.mark.parametrize("name", PIECEWISE)
+def test_gradients_where_two_pieces_meet(name):
+    """The gradient of `hardswish` at 3 was once that of the piece below: random samples miss it."""
+    for dtype in (torch.float32, torch.float64, torch.bfloat16):
+        mode, x = Comparing(), torch.tensor(CORNERS, dtype=dtype, requires_grad=True)
+        with mode:
+            PIECEWISE[name](x).sum().backward()
+        assert not mode.differences, mode.differences
+
+
+def test_losses_of_what_is_no_number_have_no_number_as_gradient():
+    """The gradient of `smooth_l1_loss` was once 0 there, which hides that a model has diverged."""
+    for loss in ("smooth_l1_loss", "huber_loss", "l1_loss", "mse_loss"):
+        mode, x = Comparing(), torch.full((40,), torch.nan, requires_grad=True)
+        with mode:
+            getattr(torch.nn.functional, loss)(x, torch.zeros(40)).backward()
+        assert not mode.differences, mode.differences

@@ -126,9 +126,9 @@ def hardswish(x: Tensor) -> Tensor:
 @register_decomposition(aten.hardswish_backward.default)
 @in_float32
 def hardswish_backward(grad: Tensor, x: Tensor) -> Tensor:
-    """0 below -3, ``grad * (x / 3 + 0.5)`` up to 3, ``grad`` above."""
-    inside = torch.where(x <= 3.0, grad * (x / 3.0 + 0.5), grad)
-    return torch.where(x < -3.0, 0.0, inside)
+    """0 up to -3, ``grad * (x / 3 + 0.5)`` below 3, ``grad`` from there."""
+    inside = torch.where(x < 3.0, grad * (x / 3.0 + 0.5), grad)
+    return torch.where(x <= -3.0, 0.0, inside)
 
 
 @register_decomposition(aten.leaky_relu.default)

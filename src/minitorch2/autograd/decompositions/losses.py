@@ -54,7 +54,7 @@ def smooth_l1_loss_backward(
     distance = x - target
     slope = torch.sign(distance)
     if beta > 0:
-        slope = torch.where(torch.abs(distance) < beta, distance / beta, slope)
+        slope = torch.where(torch.abs(distance) >= beta, slope, distance / beta)
     return slope * _scaled(grad, x, reduction)
 
 
