@@ -1,4 +1,4 @@
-"""Check that docstrings are plain English: `python -m lint.language [FILE ...]`.
+"""Check that docstrings and pages are plain English: `python -m lint.language [FILE ...]`.
 
 The rules:
 
@@ -8,8 +8,8 @@ The rules:
 - A term is the field's: docs/glossary.md lists the words of this project, and `RIDDLES` lists
   words that nobody outside it knows.
 
-Without arguments all of `src/minitorch2` is checked. One line is printed for each finding, and the
-program exits with 1 if there is one.
+Without arguments all of `src/minitorch2`, the README and the pages of `docs/` are checked. One line
+is printed for each finding, and the program exits with 1 if there is one.
 """
 
 from __future__ import annotations
@@ -20,7 +20,9 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-SOURCE = Path(__file__).parents[1] / "src" / "minitorch2"
+ROOT = Path(__file__).parents[1]
+SOURCE = ROOT / "src" / "minitorch2"
+MADE = ("_build", "reference")  # folders of docs/ that the site's build fills
 LONGEST = 30  # words a sentence
 
 HEADLESS = re.compile(
@@ -40,6 +42,7 @@ RIDDLES = {
     "nobody else": "no other code",
 }
 NOT_PROSE = re.compile(r"^(    | *([-*|>]|>>>|===+) |\w+:$)", re.MULTILINE)
+NO_SENTENCE = re.compile(r" *(\||#|!\[|>|\*[^*]+: .*Command:)|    \S")  # of pages
 RIDDLE = re.compile(r"\b(" + "|".join(map(re.escape, RIDDLES)) + r")\b")
 
 
@@ -50,6 +53,18 @@ def sentences(docstring: str) -> Iterator[str]:
             continue
         prose = " ".join(paragraph.split())
         yield from re.split(r"(?<=[.!?]) +(?=[A-Z`])", prose)
+
+
+def page_sentences(text: str) -> Iterator[str]:
+    """Yield the sentences of a page, without programs, tables, headings and pictures."""
+    text = re.sub(r"<!-- (conditions): begin.*?\1: end -->|<!--.*?-->", "", text, flags=re.S)
+    text = re.sub(r"^ *(```+|:::+).*?^ *\1 *$", "\n\n", text, flags=re.S | re.M)
+    for paragraph in re.split(r"\n\s*\n|\n(?= *(?:[-*]|\d+\.) )", text):
+        if NO_SENTENCE.match(paragraph):
+            continue
+        prose = " ".join(re.sub(r"^ *(?:[-*]|\d+\.) +", "", paragraph.strip("\n")).split())
+        prose = re.sub(r"`[^`]*`", "`x`", re.sub(r"\]\([^)]*\)", "]", prose))
+        yield from re.split(r"(?<=[.!?])[*]* +(?=[A-Z`*\[(])", prose)
 
 
 def faults(sentence: str) -> Iterator[str]:
@@ -64,7 +79,11 @@ def faults(sentence: str) -> Iterator[str]:
 
 
 def findings(path: Path) -> Iterator[str]:
-    """Yield a line for each sentence of a file's docstrings that breaks a rule."""
+    """Yield a line for each sentence of a page or of a file's docstrings that breaks a rule."""
+    if path.suffix == ".md":
+        for sentence in page_sentences(path.read_text(encoding="utf-8")):
+            yield from (f"{path}: {fault}: {sentence[:70]}" for fault in faults(sentence))
+        return
     documented = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
     for node in ast.walk(ast.parse(path.read_text())):
         if not isinstance(node, documented):
@@ -76,9 +95,17 @@ def findings(path: Path) -> Iterator[str]:
                 yield f"{path}:{line}: {fault}: {sentence[:70]}"
 
 
+def pages() -> Iterator[Path]:
+    """Yield the README and the pages that people write."""
+    yield ROOT / "README.md"
+    for path in sorted((ROOT / "docs").rglob("*.md")):
+        if path.relative_to(ROOT / "docs").parts[0] not in MADE:
+            yield path
+
+
 def main() -> int:
     """Print the findings of the files that were named, or of all; return the exit status."""
-    paths = [Path(name) for name in sys.argv[1:]] or sorted(SOURCE.rglob("*.py"))
+    paths = [Path(name) for name in sys.argv[1:]] or [*sorted(SOURCE.rglob("*.py")), *pages()]
     found = [finding for path in paths for finding in findings(path)]
     print("\n".join(found) or f"{len(paths)} files: plain")
     return bool(found)

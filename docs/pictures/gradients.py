@@ -39,19 +39,24 @@ def road() -> Picture:
         ("codegen", "a kernel", ["for i0 in range(lo, hi):", *("  " + line for line in kernel)]),
     )  # fmt: skip
     picture = Picture("The road: a function becomes a graph, two graphs, loops, kernels")
-    picture.text(660, 30, "Every layer interprets the layer above", "title", "middle")
-    for number, (title, note, shown) in enumerate(columns):
-        x = 15 + number * 262
-        picture.rect(x, 50, 242, 165)
-        picture.text(x + 121, 74, title, "title", "middle")
-        picture.text(x + 121, 93, note, "note", "middle")
+    picture.text(370, 24, "Every layer interprets the layer above", "title", "middle")
+    places = ((14, 40), (258, 40), (502, 40), (502, 256), (258, 256))
+    for (x, y), (title, note, shown) in zip(places, columns, strict=True):
+        picture.rect(x, y, 226, 165)
+        picture.text(x + 113, y + 24, title, "title", "middle")
+        picture.text(x + 113, y + 43, note, "note", "middle")
         for i, line in enumerate(shown):
-            picture.text(x + 10, 120 + 20 * i, line if len(line) < 32 else line[:29] + "...")
-        if number:
-            picture.arrow(x - 19, 132, x - 2, 132)
-    picture.curve("M398 217 v 34 H 136 v -32", "over")
+            picture.text(x + 10, y + 70 + 20 * i, line if len(line) < 29 else line[:25] + "...")
+    picture.arrow(240, 122, 257, 122)
+    picture.arrow(484, 122, 501, 122)
+    picture.arrow(615, 205, 615, 255)
+    picture.arrow(502, 338, 485, 338)
+    picture.curve("M371 205 v 26 H 127 v -24", "over")
     count = log.counts["graph_breaks"]
-    picture.text(146, 268, f"{count} graph break: Python takes the branch, then capture goes on")
+    for i, line in enumerate(
+        (f"{count} graph break:", "Python takes the branch,", "then capture goes on")
+    ):
+        picture.text(14, 280 + 20 * i, line)
     return picture
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from docs import figures
 from docs.chapters import rendered
+from docs.counts import is_asked, shows_what_goes_wrong
 from docs.drawing import Picture
 from docs.pictures import PICTURES
 from minitorch2.course.chapters import Chapter, chapters, number_of
@@ -48,11 +49,18 @@ def test_no_chapter_needs_a_later_one():
 
 @pytest.mark.parametrize("chapter", ALL, ids=lambda chapter: chapter.page)
 def test_a_chapter_has_its_form(chapter: Chapter):
-    """It opens with its box, speaks to the reader, and ends with what the reader has."""
+    """It opens with its box and asks a question; it ends with what the reader has."""
     text = (DOCS / f"{chapter.page}.md").read_text()
     title, _, body = text.partition("\n\n")
     assert title.startswith("# ")
     assert body.startswith("> *You need:* "), f"{chapter.page}: {HOW_TO_ADD}"
+    assert is_asked(chapter), (
+        f"docs/{chapter.page}.md asks nothing: put a question in italics behind its box"
+    )
+    assert not chapter.wrong or shows_what_goes_wrong(chapter), (
+        f"docs/{chapter.page}.md has no section {chapter.wrong!r}: show what goes wrong without "
+        "its idea, and name that section as `wrong` in src/minitorch2/course/chapters.toml"
+    )
     sections = re.findall(r"^## (.*)$", re.sub(r"^```.*?^```", "", text, flags=re.M | re.S), re.M)
     ends = [name for name in sections[-2:] if name != "Exercises"]
     assert ends[-1:] == ["What you have now"], (

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import minitorch2
+from lint.language import findings
 
 DOCS = Path(__file__).parents[2] / "docs"
 PACKAGES = ("lazy", "jit", "guard_filters", "distributed", "testing")
@@ -273,13 +274,26 @@ def test_a_quotation_is_found_at_its_line():
     assert first_line(file, "not in the file") == {}
 
 
+def test_a_sentence_of_a_page_that_breaks_the_rules_is_found(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text(
+        "# What is no sentence\n\n| What is | no sentence |\n\n```python\nWhat = 1\n```\n\n"
+        "A guard is a fact. What is left is Python.\n- It [links](a.md) `here.`\n"
+        f"- A list {'is ' * 30}long.\n"
+    )
+    headless, long = findings(page)
+    assert "begin with a verb" in headless and "What is left" in headless
+    assert "33 words" in long
+
+
 def test_each_decision_is_a_record():
-    """A title, then fields in one order; each says what is done here."""
+    """A title, then fields in one order: each record has an answer, its price, and evidence."""
     text = (DOCS / "decisions.md").read_text().partition("## Two of these, seen")[0]
     order = ["Context", "Paper", "Here", "Gain", "Cost", "Evidence"]
     records = re.split(r"^\*\*", text, flags=re.M)[1:]
     assert len(records) > 85
     for record in records:
         title, fields = record.partition("**")[0], re.findall(r"^- \*(\w+)\*: ", record, re.M)
-        assert "Here" in fields, f"{title} does not say what is done here"
+        missing = {"Here", "Gain", "Cost", "Evidence"} - {*fields}
+        assert not missing, f"{title} does not say: {sorted(missing)}"
         assert fields == sorted(fields, key=order.index), f"{title}: fields in the order {order}"

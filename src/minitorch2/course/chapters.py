@@ -4,7 +4,7 @@ Grammar::
 
     PARTS   ::= Part*                              numbered 0, I, II, ... in this order
     part    ::= Part(title, chapter*)
-    chapter ::= Chapter(page, title, minutes, needs, able, alone)
+    chapter ::= Chapter(page, title, minutes, needs, able, alone, wrong)
 
 `chapters.toml` is the only list of chapters. The README's table, the list and the sidebar of
 `docs/index.md`, and the box that opens each page are rendered from it by `python -m docs.chapters`.
@@ -32,6 +32,7 @@ class Chapter:
         needs: the pages that it builds on.
         able: what the reader can do afterwards; it completes "you will be able to".
         alone: the command that runs the chapter's layer alone; by default the page's own programs.
+        wrong: the section that shows what goes wrong without the idea; empty for a page of tables.
     """
 
     page: str
@@ -40,6 +41,7 @@ class Chapter:
     needs: tuple[str, ...]
     able: str
     alone: str = ""
+    wrong: str = "Break it"
 
     @property
     def command(self) -> str:

@@ -41,7 +41,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("code", nargs="?", help="the word in brackets; without it all are listed")
     parser.add_argument("--json", action="store_true", help="print the table as JSON")
     options = parser.parse_args(arguments)
-    code, known = options.code, explained()
+    code, known = options.code and options.code.strip("[]"), explained()
     if options.json and code in (None, *known):
         chosen = known if code is None else {code: known[code]}
         data = {each: {"meaning": m, "remedy": r} for each, (m, r) in sorted(chosen.items())}
@@ -51,11 +51,10 @@ def main(arguments: Sequence[str]) -> int:
         width = max(map(len, known))
         print("\n".join(f"{each:{width}}  {known[each][0]}" for each in sorted(known)))
         return 0
-    wanted = code.strip("[]")
-    if wanted not in known:
-        near = difflib.get_close_matches(wanted, known, n=1)
+    if code not in known:
+        near = difflib.get_close_matches(code, known, n=1)
         hint = f"; did you mean {near[0]}?" if near else "; `why` alone lists them"
-        print(f"there is no code {wanted!r}{hint}", file=sys.stderr)
+        print(f"there is no code {code!r}{hint}", file=sys.stderr)
         return 1
-    print("\n".join(explanation(wanted, *known[wanted])))
+    print("\n".join(explanation(code, *known[code])))
     return 0
