@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 import minitorch2
 from minitorch2 import config, stages
-from minitorch2.bytecode.polyfills.numpy_bodies import dtypes
+from minitorch2.bytecode.numpy_capture.bodies import dtypes
 
 DTYPES = [dtype.name for dtype in dtypes.DTYPES]
 UNARY = (

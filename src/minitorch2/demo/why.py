@@ -17,11 +17,11 @@ WIDTH = 88
 def explained() -> dict[str, tuple[str, str]]:
     """Return meaning and remedy of each code: of graph breaks, other errors, rules of graphs."""
     # Deferred, as it imports torch: where that is missing, the codes of other errors are told.
-    from minitorch2.bytecode.compiling.reasons import REASONS
+    from minitorch2.bytecode.compiling.reasons import reasons
     from minitorch2.graph.verify import RULES  # for the same reason
 
     report = ERROR_CODES["verification"].remedy
-    found = {each.code: (each.meaning, each.remedy) for each in REASONS.values()}
+    found = {each.code: (each.meaning, each.remedy) for each in reasons().values()}
     found |= {each.code: (each.meaning, each.remedy) for each in ERROR_CODES.values()}
     for rule in RULES:
         found[rule.__name__.replace("_", "-")] = (f"a graph breaks a rule: {rule.__doc__}", report)

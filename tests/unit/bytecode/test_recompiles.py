@@ -227,3 +227,12 @@ def test_other_reports_show_in_a_notebook_without_reaching_beyond_it():
         rules = text.partition("<style>")[2].partition("</style>")[0].splitlines()
         assert all(rule.startswith(".minitorch2 ") for rule in rules)
     assert "What was captured" in explanation._repr_html_()
+
+
+def test_the_text_of_a_large_set_is_cut_short():
+    names = {f"operator_{i}" for i in range(1000)}
+    fast = capture(lambda x, known: x * 2 if "operator_1" in known else x)
+    fast(X, names)
+    fast(X, set())
+    (recompile,) = fast.recompiles()
+    assert len(recompile.expected) == 300 and recompile.expected.endswith("...")

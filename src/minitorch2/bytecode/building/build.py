@@ -15,7 +15,6 @@ import weakref
 from collections import OrderedDict, defaultdict, deque
 from typing import Final
 
-import numpy
 import torch
 
 from minitorch2.bytecode.building.callables import (
@@ -31,7 +30,6 @@ from minitorch2.bytecode.building.callables import (
     wrap_getter,
     wrap_method,
     wrap_partial,
-    wrap_plain_builtin,
     wrap_python_module,
     wrap_torch_function,
     wrap_triton_kernel,
@@ -59,22 +57,17 @@ from minitorch2.bytecode.building.iterators import (
     wrap_zip,
 )
 from minitorch2.bytecode.building.objects import (
-    wrap_array,
     wrap_autocast,
     wrap_context_variable,
     wrap_device_mode,
     wrap_error_on_graph_break,
     wrap_generator,
     wrap_module,
-    wrap_numpy_function,
-    wrap_numpy_generator,
-    wrap_numpy_scalar,
     wrap_object,
     wrap_outside_context,
     wrap_overrides_region,
     wrap_thread_local,
     wrap_token,
-    wrap_ufunc,
     wrap_weak_reference,
 )
 from minitorch2.bytecode.building.tensors import wrap_tensor
@@ -110,8 +103,6 @@ from minitorch2.bytecode.trackers.torch_values import (  # noqa: F401 - they reg
     functional_module,
     higher_order_rules,
     hooks,
-    numpy_random,
-    numpy_rules,
     optimizer_rules,
     outside_context,
     override_rules,
@@ -135,7 +126,7 @@ def build(capture: Capture, value: object, source: Source) -> VariableTracker:
         return ConstantVariable(
             value, source=source, guards=constant_guards(capture, value, source)
         )
-    builder = _BY_TYPE.get(type(value)) or _by_class(value)
+    builder = BUILDERS.get(type(value)) or _by_class(value)
     mark = control_rules.mark_of(value)
     if mark is None:
         return builder(capture, value, source)
@@ -149,8 +140,6 @@ def _by_class(value: object) -> Builder:
         return wrap_tensor
     if isinstance(value, torch.nn.Module):
         return wrap_module
-    if isinstance(value, numpy.generic):
-        return wrap_numpy_scalar
     if isinstance(value, type):
         return wrap_class
     if isinstance(value, types.ModuleType):
@@ -173,10 +162,14 @@ def _by_class(value: object) -> Builder:
         return wrap_triton_object
     if type(value) in (*OUTSIDE_CONTEXTS, torch.autograd.profiler.record_function):
         return wrap_outside_context
-    return wrap_object
+    found = (b for cls, b in BUILDERS_OF_SUBCLASSES.items() if isinstance(value, cls))
+    return next(found, wrap_object)
 
 
-_BY_TYPE: Final[dict[type, Builder]] = {
+BUILDERS_OF_SUBCLASSES: Final[dict[type, Builder]] = {}
+"""The builders that extensions have registered for a class and all that derive from it."""
+
+BUILDERS: Final[dict[type, Builder]] = {
     torch.Tensor: wrap_tensor,
     torch.nn.Parameter: wrap_tensor,
     list: wrap_list,
@@ -192,7 +185,6 @@ _BY_TYPE: Final[dict[type, Builder]] = {
     slice: wrap_slice,
     types.FunctionType: wrap_function,
     types.BuiltinFunctionType: wrap_builtin,
-    type(numpy.random.seed): wrap_plain_builtin,
     types.MethodType: wrap_method,
     types.MethodDescriptorType: wrap_descriptor,
     types.WrapperDescriptorType: wrap_descriptor,
@@ -206,11 +198,6 @@ _BY_TYPE: Final[dict[type, Builder]] = {
     torch.Generator: wrap_generator,
     OverridesRegion: wrap_overrides_region,
     type: wrap_class,
-    numpy.ndarray: wrap_array,
-    numpy.ufunc: wrap_ufunc,
-    numpy.random.Generator: wrap_numpy_generator,
-    numpy.random.RandomState: wrap_numpy_generator,
-    numpy_rules.DISPATCHER: wrap_numpy_function,
     CustomOpDef: wrap_custom_operator,
     weakref.ref: wrap_weak_reference,
     controls.error_on_graph_break: wrap_error_on_graph_break,
@@ -221,3 +208,4 @@ _BY_TYPE: Final[dict[type, Builder]] = {
     filter: wrap_filter,
     enumerate: wrap_enumerate,
 }
+"""The builder for values of exactly this class; extensions register theirs."""

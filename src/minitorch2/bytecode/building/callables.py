@@ -44,12 +44,8 @@ from minitorch2.bytecode.trackers.python_values.functions import (
 from minitorch2.bytecode.trackers.python_values.made_records import REPR_GUARDS
 from minitorch2.bytecode.trackers.python_values.mapping import DictVariable
 from minitorch2.bytecode.trackers.python_values.python_module import PythonModuleVariable
-from minitorch2.bytecode.trackers.python_values.random_generator import RandomVariable
 from minitorch2.bytecode.trackers.python_values.sequence import TupleVariable
 from minitorch2.bytecode.trackers.torch_values.accessors import AccessorVariable, AttributeVariable
-from minitorch2.bytecode.trackers.torch_values.numpy_random import NumpyGeneratorVariable
-from minitorch2.bytecode.trackers.torch_values.outside_context import OutsideContextVariable
-from minitorch2.bytecode.trackers.torch_values.override_rules import DisabledOverridesVariable
 from minitorch2.bytecode.trackers.torch_values.torch_function import (
     TorchVariable,
     is_torch_function,
@@ -219,21 +215,12 @@ def wrap_accessor(
     return GetAttrVariable(owner, value.__name__)
 
 
-_DISPATCHING: Final = (
-    OutsideContextVariable,
-    RandomVariable,
-    DisabledOverridesVariable,
-    NumpyGeneratorVariable,
-)
-"""Trackers that know their methods by name."""
-
-
 def wrap_method(capture: Capture, value: types.MethodType, source: Source) -> VariableTracker:
     """Return the tracker of a bound method."""
     guards = guarded(capture, *type_guards(capture, value, source))
     function = capture.wrap(value.__func__, AttributeSource(source, "__func__"))
     owner = capture.wrap(value.__self__, AttributeSource(source, "__self__"))
-    if isinstance(owner, _DISPATCHING):
+    if owner.knows_methods_by_name:
         return GetAttrVariable(owner, value.__name__)
     method = BoundMethodVariable(function, owner, source)
     method.guards |= guards

@@ -13,7 +13,6 @@ import torch
 
 from minitorch2.bytecode.building.containers import elements_of, entries_of, key_guards
 from minitorch2.bytecode.building.guarding import (
-    by_identity,
     class_guards,
     guarded,
     identity_guards,
@@ -39,18 +38,12 @@ from minitorch2.bytecode.trackers.python_values.random_generator import RandomVa
 from minitorch2.bytecode.trackers.python_values.sequence import ListVariable, TupleVariable
 from minitorch2.bytecode.trackers.python_values.thread_local import ThreadLocalVariable
 from minitorch2.bytecode.trackers.python_values.weak_reference import WeakReferenceVariable
-from minitorch2.bytecode.trackers.torch_values import context, numpy_array, override_rules
+from minitorch2.bytecode.trackers.torch_values import context, override_rules
 from minitorch2.bytecode.trackers.torch_values.generator import GeneratorVariable
 from minitorch2.bytecode.trackers.torch_values.nn_module import ModuleVariable
-from minitorch2.bytecode.trackers.torch_values.numpy_random import NumpyGeneratorVariable
-from minitorch2.bytecode.trackers.torch_values.numpy_ufuncs import UfuncVariable
 from minitorch2.bytecode.trackers.torch_values.outside_context import (
     NoContextVariable,
     OutsideContextVariable,
-)
-from minitorch2.bytecode.trackers.torch_values.torch_function import (
-    TorchVariable,
-    is_torch_function,
 )
 from minitorch2.native.torch_internals.modes import DeviceContext
 
@@ -146,35 +139,6 @@ def wrap_outside_context(capture: Capture, value: object, source: Source) -> Var
     is_name = type(value) is torch.autograd.profiler.record_function
     kind = NoContextVariable if is_name else OutsideContextVariable
     return kind(type(value), source=source, guards=guards)
-
-
-def wrap_array(capture: Capture, value: Any, source: Source) -> VariableTracker:
-    """Return the tracker of a NumPy array: a tensor on its memory, if that means the same."""
-    guards = guarded(capture, *type_guards(capture, value, source))
-    return numpy_array.array_of(capture, value, source, guards)
-
-
-def wrap_numpy_scalar(capture: Capture, value: Any, source: Source) -> VariableTracker:
-    """Return the tracker of a scalar of NumPy: a tensor of no dimension."""
-    guards = guarded(capture, *type_guards(capture, value, source))
-    return numpy_array.scalar_of(capture, value, source, guards)
-
-
-def wrap_numpy_generator(capture: Capture, value: Any, source: Source) -> VariableTracker:
-    """Return the tracker of a generator of NumPy's random numbers."""
-    guards = guarded(capture, *type_guards(capture, value, source))
-    return NumpyGeneratorVariable(type(value), value, None, capture, source=source, guards=guards)
-
-
-wrap_ufunc = by_identity(UfuncVariable)  # a universal function of NumPy
-
-
-def wrap_numpy_function(capture: Capture, value: Any, source: Source) -> VariableTracker:
-    """Return the tracker of a NumPy function that others may override, as NumPy's arrays see it."""
-    guards = identity_guards(capture, value, source)
-    if is_torch_function(value):
-        return TorchVariable(value, source=source, guards=guards)
-    return capture.wrap(value._implementation, AttributeSource(source, "_implementation"))
 
 
 def wrap_thread_local(capture: Capture, value: threading.local, source: Source) -> VariableTracker:

@@ -10,6 +10,7 @@ the Python of NumPy and of Triton, and small, pure parts of the standard library
 from __future__ import annotations
 
 import importlib.util
+import os
 import sysconfig
 from functools import cache, lru_cache
 from pathlib import Path
@@ -20,19 +21,20 @@ import torch
 
 from minitorch2.foundation.generated_code import is_generated
 
-PACKAGE = str(Path(__file__).resolve().parents[2]) + "/"
-TORCH = str(Path(torch.__file__).resolve().parent) + "/"
-NUMPY = str(Path(numpy.__file__).resolve().parent) + "/"
+# As the files of code objects name them: not resolved where a folder is a symbolic link.
+PACKAGE = str(Path(__file__).parents[2]) + "/"
+TORCH = str(Path(torch.__file__).parent) + "/"
+NUMPY = str(Path(numpy.__file__).parent) + "/"
 _TRITON = importlib.util.find_spec("triton")
 TRITON = (
     tuple(f"{folder}/" for folder in _TRITON.submodule_search_locations or ()) if _TRITON else ()
 )
-STANDARD_LIBRARY = sysconfig.get_paths()["stdlib"] + "/"
+STANDARD_LIBRARY = str(Path(os.__file__).parent) + "/"
 SITE_PACKAGES = (sysconfig.get_paths()["purelib"] + "/", sysconfig.get_paths()["platlib"] + "/")
 
 FROZEN = ("<frozen _collections_abc>", "<frozen abc>", "<frozen os>")
 """Modules that CPython keeps inside of itself, and that are inlined."""
-POLYFILLS = PACKAGE + "bytecode/polyfills/"
+STAND_INS = (PACKAGE + "bytecode/polyfills/", PACKAGE + "bytecode/numpy_capture/bodies/")
 MARKS = PACKAGE + "marks/"
 COLLECTIVES = PACKAGE + "distributed/collectives.py"
 COMPILER = tuple(PACKAGE + floor for floor in ("autograd/", "backends/", "codegen/", "native/"))
@@ -116,12 +118,12 @@ def is_override(code: CodeType) -> bool:
 
 def is_stand_in(file: str) -> bool:
     """Return whether code of this file is evaluated in place of a user's call to a library."""
-    return file.startswith((POLYFILLS, NUMPY))
+    return file.startswith((*STAND_INS, NUMPY))
 
 
 @cache
 def _refused_file(file: str) -> str | None:
-    inlined_whole = (POLYFILLS, MARKS, COLLECTIVES, *FROZEN, *TRITON)
+    inlined_whole = (*STAND_INS, MARKS, COLLECTIVES, *FROZEN, *TRITON)
     if not is_skipped_file(file) or file.startswith(inlined_whole):
         return None
     for folder, inlined in (

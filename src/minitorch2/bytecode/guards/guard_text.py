@@ -130,4 +130,5 @@ def show(check: Check, value: Any) -> str:
         text = repr(the(value)) if is_object else str(the(value))
     except Exception:  # noqa: BLE001 (the program's own `__repr__` may raise anything)
         text = object.__repr__(the(value))
-    return text if len(text) <= 80 or check.op not in (Op.IS, Op.RUNS) else f"{text[:77]}..."
+    limit = 80 if check.op in (Op.IS, Op.RUNS) else 300  # a set of a library may hold thousands
+    return text if len(text) <= limit else f"{text[: limit - 3]}..."

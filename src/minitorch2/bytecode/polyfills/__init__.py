@@ -2,8 +2,7 @@
 
 The evaluator inlines these like user code, so each is as short and as faithful as its documentation
 in the standard library. A new one is a function in the file of its kind (`iterators`, `values`,
-`asynchronous`, `torch_functions`, `optimizers`, `scan`, `higher_order`, `numpy_bodies/`) and a line
-in `POLYFILLS`.
+`asynchronous`, `torch_functions`, `optimizers`, `scan`, `higher_order`) and a line in `POLYFILLS`.
 """
 
 from __future__ import annotations
@@ -18,7 +17,6 @@ import typing
 from collections.abc import Callable
 from typing import Any, Final
 
-import numpy
 import torch
 from torch.distributions import constraints
 
@@ -34,7 +32,6 @@ from minitorch2.bytecode.polyfills import (
     values,
 )
 from minitorch2.bytecode.polyfills.iterators import iterate_by_index as iterate_by_index
-from minitorch2.bytecode.polyfills.numpy_bodies import numpy_python
 from minitorch2.bytecode.polyfills.twins import twins
 from minitorch2.native.cpython.library import CachedFunction
 from minitorch2.native.torch_internals import functions
@@ -83,8 +80,6 @@ POLYFILLS: Final[dict[Any, Callable[..., Any]]] = {
     _NAMESPACE.__eq__: values.namespace_eq,
     _NAMESPACE.__ne__: values.namespace_ne,
     _NAMESPACE.__repr__: values.namespace_repr,
-    numpy.errstate: numpy_python.ErrorState,
-    numpy_python.CONVERTER: numpy_python.ArrayConverter,
     functions.higher_order_operators.associative_scan: scan.associative_scan,
     torch.cond: higher_order.cond,
     functions.higher_order_operators.while_loop: higher_order.while_loop,

@@ -57,6 +57,8 @@ class VariableTracker:
     births: ClassVar = itertools.count()
     in_graph: ClassVar[bool] = False
     """True if operators on the value become nodes of the graph (tensors, symbolic numbers)."""
+    knows_methods_by_name: ClassVar[bool] = False
+    """True if bound methods are modeled by `call_method`, and not by the functions behind them."""
 
     def __init__(
         self, *, source: Source | None = None, guards: frozenset[Guard] = frozenset()

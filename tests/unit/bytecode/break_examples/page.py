@@ -6,7 +6,7 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from minitorch2.bytecode.compiling.reasons import REASONS, Reason
+from minitorch2.bytecode.compiling.reasons import Reason, reasons
 from tests.unit.bytecode import break_examples
 from tests.unit.bytecode.break_examples import functions, modules, tensors, values
 
@@ -71,7 +71,7 @@ is one, a program that does the same in one graph. The tests of this project run
 
 def page() -> str:
     """The whole page."""
-    return HEAD + "".join(f"\n{section}" for section in map(_section, REASONS.values()))
+    return HEAD + "".join(f"\n{section}" for section in map(_section, reasons().values()))
 
 
 def _section(reason: Reason) -> str:

@@ -71,6 +71,7 @@ class RandomVariable(ObjectVariable):
         known: a generator in the same state, if the captured code has seeded it.
     """
 
+    knows_methods_by_name = True
     known: random.Random | None = None
 
     def get_attribute(self, evaluator: Evaluator, name: str) -> VariableTracker:

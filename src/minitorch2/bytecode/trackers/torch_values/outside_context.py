@@ -30,6 +30,8 @@ OUTSIDE_CONTEXTS: Final[tuple[type, ...]] = (
 class OutsideContextVariable(VariableTracker):
     """A context manager outside of graphs, made here (then with `args`) or from outside."""
 
+    knows_methods_by_name = True
+
     def __init__(
         self, cls: type, args: Arguments = (), kwargs: Keywords | None = None, **options: Any
     ) -> None:

@@ -39,6 +39,8 @@ from minitorch2.native.torch_internals.functions import make_tensor_subclass
 class DisabledOverridesVariable(ModeledVariable):
     """``torch._C.DisableTorchFunctionSubclass()``, or `DisableTorchFunction` (modes, too)."""
 
+    knows_methods_by_name = True
+
     def __init__(self, cls: Any, before: tuple[bool, bool] | None = None, **options: Any) -> None:
         super().__init__(**options)
         self.cls, self.before = cls, before

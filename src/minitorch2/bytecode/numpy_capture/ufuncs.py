@@ -14,21 +14,21 @@ from typing import Any, Final
 import numpy as np
 import torch
 
-from minitorch2.bytecode.polyfills.numpy_bodies import creation, reductions, ufuncs
-from minitorch2.bytecode.polyfills.numpy_bodies.dtypes import DTYPES
-from minitorch2.bytecode.trackers.base import Arguments, Keywords, VariableTracker, unsupported
-from minitorch2.bytecode.trackers.get_attr import GetAttrVariable
-from minitorch2.bytecode.trackers.interfaces import Evaluator
-from minitorch2.bytecode.trackers.known import ConstantObjectVariable
-from minitorch2.bytecode.trackers.python_values.constant import ConstantVariable, fold, literal
-from minitorch2.bytecode.trackers.python_values.sequence import TupleVariable
-from minitorch2.bytecode.trackers.torch_values.numpy_array import (
+from minitorch2.bytecode.numpy_capture.arrays import (
     CLIP,
     CODE,
     ArrayVariable,
     array,
     call_body,
 )
+from minitorch2.bytecode.numpy_capture.bodies import creation, reductions, ufuncs
+from minitorch2.bytecode.numpy_capture.bodies.dtypes import DTYPES
+from minitorch2.bytecode.trackers.base import Arguments, Keywords, VariableTracker, unsupported
+from minitorch2.bytecode.trackers.get_attr import GetAttrVariable
+from minitorch2.bytecode.trackers.interfaces import Evaluator
+from minitorch2.bytecode.trackers.known import ConstantObjectVariable
+from minitorch2.bytecode.trackers.python_values.constant import ConstantVariable, fold, literal
+from minitorch2.bytecode.trackers.python_values.sequence import TupleVariable
 from minitorch2.bytecode.trackers.torch_values.symbolic import SymbolicNumberVariable
 from minitorch2.bytecode.trackers.torch_values.tensor import TensorVariable
 from minitorch2.bytecode.trackers.torch_values.tensor_names import words

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from minitorch2.bytecode.polyfills.numpy_bodies.dtypes import (
+from minitorch2.bytecode.numpy_capture.bodies.dtypes import (
     NUMPY_DTYPES,
     numpy_type,
     plain_order,

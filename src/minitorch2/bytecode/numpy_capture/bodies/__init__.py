@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from minitorch2.bytecode.polyfills.numpy_bodies import (
+from minitorch2.bytecode.numpy_capture.bodies import (
     arranging,
     creation,
     linalg,

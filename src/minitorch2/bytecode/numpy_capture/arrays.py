@@ -1,7 +1,7 @@
 """NumPy arrays: captured as the tensors that share their memory.
 
 NumPy's own Python is inlined like user code. The functions in C that it calls have a model each:
-`numpy_ufuncs` for universal functions, `polyfills.numpy_bodies` for the others. A result is an
+`ufuncs` for universal functions, `bodies` for the others. A result is an
 array or a scalar, with the dtype that NumPy would give. A function without a model, or with another
 meaning in PyTorch, breaks the graph.
 """
@@ -9,21 +9,18 @@ meaning in PyTorch, breaks the graph.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 import torch
 
-from minitorch2.bytecode.guards import Guard, constant_match
-from minitorch2.bytecode.guards.sources import Source, StepSource
-from minitorch2.bytecode.polyfills import numpy_bodies
-from minitorch2.bytecode.polyfills.numpy_bodies import creation
-from minitorch2.bytecode.polyfills.numpy_bodies.dtypes import DTYPES, NUMPY_DTYPES
+from minitorch2.bytecode.numpy_capture import bodies
+from minitorch2.bytecode.numpy_capture.bodies import creation
+from minitorch2.bytecode.numpy_capture.bodies.dtypes import DTYPES, NUMPY_DTYPES
 from minitorch2.bytecode.trackers.base import Arguments, Keywords, VariableTracker, unsupported
 from minitorch2.bytecode.trackers.descriptors import MISSING, shared_attribute
 from minitorch2.bytecode.trackers.get_attr import GetAttrVariable
-from minitorch2.bytecode.trackers.interfaces import Capture, Evaluator, Residual
+from minitorch2.bytecode.trackers.interfaces import Evaluator, Residual
 from minitorch2.bytecode.trackers.observed import raise_observed
 from minitorch2.bytecode.trackers.python_values.builtin import models
 from minitorch2.bytecode.trackers.python_values.constant import ConstantVariable
@@ -42,7 +39,6 @@ from minitorch2.marks import wrappers
 from minitorch2.native.numpy_internals import clip
 
 CODE: Final = "numpy"
-_NOT_SHARED: Final = (CODE, "a NumPy array that no tensor can share memory with")
 CLIP: Final = clip  # it has no public name
 
 OPERATORS: Final = {
@@ -193,7 +189,7 @@ class ArrayVariable(VariableTracker):
             return wrap(getattr(np, name), None).call(evaluator, [plain, *args], kwargs)
         if name in UFUNC_METHODS:
             return wrap(UFUNC_METHODS[name], None).call(evaluator, [self, *args], kwargs)
-        body = numpy_bodies.METHODS.get(name)
+        body = bodies.METHODS.get(name)
         if body is None:
             unsupported(CODE, f"ndarray.{name} is not captured")
         return call_body(evaluator, body, [self, *args], kwargs)
@@ -327,11 +323,11 @@ def call_body(
     plain = [_unwrapped(evaluator, arg, arrays) for arg in args]
     named = {name: _unwrapped(evaluator, arg, arrays) for name, arg in kwargs.items()}
     read_only = any(array.read_only for array in arrays.values())
-    if read_only and (body in numpy_bodies.WRITERS or "out" in kwargs):
+    if read_only and (body in bodies.WRITERS or "out" in kwargs):
         unsupported(CODE, "a view that is read only is written to")
     made = evaluator.capture.wrap(body, None).call(evaluator, plain, named)
-    result = _wrapped(evaluator, made, arrays, body in numpy_bodies.SCALARS)
-    views = body in numpy_bodies.READ_ONLY or (read_only and body in numpy_bodies.VIEWS)
+    result = _wrapped(evaluator, made, arrays, body in bodies.SCALARS)
+    views = body in bodies.READ_ONLY or (read_only and body in bodies.VIEWS)
     if views and isinstance(result, ArrayVariable):
         result.read_only = True
     return result
@@ -376,61 +372,6 @@ def scalar(evaluator: Evaluator, value: np.generic) -> ArrayVariable:
 
 
 # Between the two libraries ------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, eq=False)
-class FromNumpySource(StepSource):
-    """``torch.from_numpy(base)``: a tensor on an array's memory."""
-
-    FORM, FUNCTION = "{function}({base})", torch.from_numpy
-
-
-@dataclass(frozen=True, eq=False)
-class WriteableSource(StepSource):
-    """``base.flags.writeable``."""
-
-    FORM = "{base}.flags.writeable"
-
-
-@dataclass(frozen=True, eq=False)
-class AsArraySource(StepSource):
-    """``numpy.array(base)``: an array of a scalar."""
-
-    FORM, FUNCTION = "{function}({base})", np.array
-
-
-def array_of(
-    capture: Capture, value: np.ndarray[Any, Any], source: Source, guards: frozenset[Guard]
-) -> VariableTracker:
-    """Return the tracker of an array from outside."""
-    plain = value.dtype in DTYPES and value.flags.writeable and value.dtype.isnative
-    if (
-        not plain
-        or "raise" in np.geterr().values()
-        or any(step < 0 or step % value.itemsize for step in value.strides)
-    ):
-        return UnmodeledTensorVariable(np.ndarray, _NOT_SHARED, source=source, guards=guards)
-    capture.wrap(True, WriteableSource(source))
-    shared = capture.wrap(torch.from_numpy(value), FromNumpySource(source))
-    assert isinstance(shared, TensorVariable)
-    return ArrayVariable(shared, source=source, guards=guards | shared.guards)
-
-
-def scalar_of(
-    capture: Capture, value: np.generic, source: Source, guards: frozenset[Guard]
-) -> VariableTracker:
-    """Return the tracker of a NumPy scalar from outside: the graph takes it as a tensor."""
-
-    def fix() -> np.generic:
-        capture.add_guard(constant_match(source, value, capture.line))
-        return value
-
-    if value.dtype not in DTYPES:
-        return UnmodeledTensorVariable(type(value), _NOT_SHARED, source=source, guards=guards)
-    place = FromNumpySource(AsArraySource(source))
-    held = capture.wrap(torch.from_numpy(np.array(value)), place)
-    assert isinstance(held, TensorVariable)
-    return ArrayVariable(held, True, fix=fix, source=source, guards=guards | held.guards)
 
 
 @handles(torch.from_numpy)

@@ -8,9 +8,9 @@ from typing import Any, Final
 import numpy as np
 import torch
 
-from minitorch2.bytecode.polyfills.numpy_bodies.dtypes import refuse, stored
-from minitorch2.bytecode.polyfills.numpy_bodies.linalg import slogdet
-from minitorch2.bytecode.polyfills.numpy_bodies.products import matmul, vecdot
+from minitorch2.bytecode.numpy_capture.bodies.dtypes import refuse, stored
+from minitorch2.bytecode.numpy_capture.bodies.linalg import slogdet
+from minitorch2.bytecode.numpy_capture.bodies.products import matmul, vecdot
 from minitorch2.native.numpy_internals import SLOGDET
 
 

@@ -16,6 +16,7 @@ import numpy as np
 
 from minitorch2.bytecode.guards.drawing import set_state, shuffled, shuffled_array, state_of
 from minitorch2.bytecode.guards.sources import ItemSource
+from minitorch2.bytecode.numpy_capture.arrays import ArrayVariable
 from minitorch2.bytecode.trackers import operations
 from minitorch2.bytecode.trackers.base import Arguments, Keywords, VariableTracker, unsupported
 from minitorch2.bytecode.trackers.get_attr import GetAttrVariable
@@ -29,7 +30,6 @@ from minitorch2.bytecode.trackers.python_values.objects import ObjectVariable
 from minitorch2.bytecode.trackers.python_values.random_generator import call_text, selected
 from minitorch2.bytecode.trackers.python_values.sequence import ListVariable
 from minitorch2.bytecode.trackers.side_effects import Effect
-from minitorch2.bytecode.trackers.torch_values.numpy_array import ArrayVariable
 from minitorch2.bytecode.trackers.torch_values.symbolic import from_number
 from minitorch2.graph.symbols.ranges import ANY, Range
 
@@ -45,6 +45,7 @@ class NumpyGeneratorVariable(ObjectVariable):
         known: a generator in the same state, if the captured code has made or seeded it.
     """
 
+    knows_methods_by_name = True
     known: Any = None
 
     def get_attribute(self, evaluator: Evaluator, name: str) -> VariableTracker:

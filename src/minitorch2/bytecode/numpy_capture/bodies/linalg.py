@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 import torch
 
-from minitorch2.bytecode.polyfills.numpy_bodies.dtypes import promoted, refuse, stored, tensor_of
+from minitorch2.bytecode.numpy_capture.bodies.dtypes import promoted, refuse, stored, tensor_of
 
 
 def numbers(a: Any) -> Any:

@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 import torch
 
-from minitorch2.bytecode.polyfills.numpy_bodies.dtypes import (
+from minitorch2.bytecode.numpy_capture.bodies.dtypes import (
     NUMPY_DTYPES,
     has_axis,
     promoted,

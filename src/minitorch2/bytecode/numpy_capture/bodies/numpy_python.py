@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from minitorch2.bytecode.polyfills.numpy_bodies.dtypes import refuse
+from minitorch2.bytecode.numpy_capture.bodies.dtypes import refuse
 from minitorch2.native.numpy_internals import NumpyArrayConverter
 
 

@@ -8,13 +8,13 @@ from typing import Any, Final
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
 
-from minitorch2.bytecode.polyfills import numpy_bodies
-from minitorch2.bytecode.polyfills.numpy_bodies import dtypes, reductions
+from minitorch2.bytecode.numpy_capture import bodies
+from minitorch2.bytecode.numpy_capture.arrays import CODE, ArrayVariable, call_body
+from minitorch2.bytecode.numpy_capture.bodies import dtypes, reductions
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
 from minitorch2.bytecode.trackers.interfaces import Evaluator
 from minitorch2.bytecode.trackers.python_values.classes import constructs
 from minitorch2.bytecode.trackers.python_values.constant import ConstantVariable, fold
-from minitorch2.bytecode.trackers.torch_values.numpy_array import CODE, ArrayVariable, call_body
 from minitorch2.bytecode.trackers.torch_values.torch_function import handles
 
 DISPATCHER: Final = type(np.mean)
@@ -29,7 +29,7 @@ def _with_body(function: Any, body: Callable[..., Any]) -> None:
         return call_body(evaluator, body, args, kwargs)
 
 
-for _function, _body in numpy_bodies.FUNCTIONS.items():
+for _function, _body in bodies.FUNCTIONS.items():
     _with_body(_function, _body)
 
 

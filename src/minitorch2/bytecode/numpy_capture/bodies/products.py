@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from minitorch2.bytecode.polyfills.numpy_bodies.dtypes import promoted, refuse, stored, tensor_of
+from minitorch2.bytecode.numpy_capture.bodies.dtypes import promoted, refuse, stored, tensor_of
 
 
 def factors(*tensors: Any) -> list[Any]:
