@@ -264,6 +264,67 @@ def steps() -> Table:
     return shown
 
 
+# The LazyTensor paper's table 4 -------------------------------------------------------------------
+
+
+class Segments(nn.Module):
+    """A model of words without blanks: a word has at most five characters.
+
+    `forward` maps the characters of a sentence (int64 [length]) to the logarithm of the sum of the
+    probabilities of all ways to cut it into words.
+    """
+
+    LONGEST = 5
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.characters, self.cell = nn.Embedding(64, 128), nn.GRUCell(128, 128)
+        self.next = nn.Linear(128, 64)
+
+    def forward(self, sentence: torch.Tensor) -> torch.Tensor:
+        count = len(sentence)
+        inputs = self.characters(sentence)
+        ends: list[list[torch.Tensor]] = [[torch.zeros(())], *([] for _ in range(count))]
+        for begin in range(count):
+            state, score = torch.zeros(1, 128), torch.logsumexp(torch.stack(ends[begin]), 0)
+            for place in range(begin, min(count, begin + self.LONGEST)):
+                logarithms = torch.log_softmax(self.next(state), -1)[0]
+                score = score + logarithms.gather(0, sentence[place : place + 1])[0]
+                ends[place + 1].append(score)
+                state = self.cell(inputs[place : place + 1], state)
+        return torch.logsumexp(torch.stack(ends[-1]), 0)
+
+
+def seconds_a_score(length: int, *, differentiate: bool, is_lazy: bool) -> float:
+    """The median time of a sentence's score, after six of them."""
+    torch.manual_seed(0)
+    model, taken = Segments(), []
+    for _ in range(26):
+        start = time.thread_time()
+        with minitorch2.lazily() if is_lazy else nullcontext():
+            score = model(torch.randint(64, (length,)))
+            if differentiate:
+                score.backward()
+                model.zero_grad()
+            del score
+        taken.append(time.thread_time() - start)
+    return median(taken[6:])
+
+
+def words() -> Table:
+    """Scores of sentences, in the shape of the LazyTensor paper's table 4."""
+    shown = Table("operation, length", "eager, ms", "lazy, ms", "lazy / eager")
+    for differentiate in (False, True):
+        for length in (4, 8, 14):
+            eager, given = (
+                seconds_a_score(length, differentiate=differentiate, is_lazy=is_lazy)
+                for is_lazy in (False, True)
+            )
+            name = f"score{' and gradient' * differentiate}, {length}"
+            shown.add_row(name, f"{eager * 1e3:.2f}", f"{given * 1e3:.2f}", f"{given / eager:.2f}")
+    return shown
+
+
 # Programs that run once ---------------------------------------------------------------------------
 
 
@@ -388,6 +449,7 @@ TABLES: dict[str, Callable[..., Table]] = {
     "growth": growth,
     "recording": recording,
     "once": once,
+    "words": words,
     "steps": steps,
     "compilations": compilations,
 }

@@ -60,6 +60,7 @@ LAYERS = {
     "cpu_calls": ("native/torch_internals", "codegen/numba"),
     "lazy": ("lazy",),
     "lazy_steps": ("lazy",),
+    "lazy_words": ("lazy",),
     "bandwidth": ("codegen/triton", "loopir"),
     "captures": ("bytecode",),
     "demo": ("bytecode", "autograd", "loopir", "codegen/numba"),
