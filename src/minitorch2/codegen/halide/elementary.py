@@ -164,10 +164,12 @@ def where(condition: Any, x: Any, y: Any) -> Any:
 
 
 def neg(x: Any) -> Any:
-    """Return a number with the other sign; Halide's own is `0 - x`."""
+    """Return a number with the other sign; integers wrap around. Halide's own is `0 - x`."""
     if not isinstance(x, hl.Expr):
         return -x
-    return from_bits(bits(x) ^ _sign_bit(x)) if x.type().is_float() else 0 - x
+    if x.type().is_float():
+        return from_bits(bits(x) ^ _sign_bit(x))
+    return wrapping(lambda a: hl.cast(a.type(), 0) - a, x)
 
 
 def _sign_bit(x: Any) -> Any:

@@ -127,7 +127,7 @@ def _divided(x: Any, y: Any) -> tuple[Any, Any]:
         return hl.select(y == zero, zero, x / safe), hl.select(y == zero, zero, x % safe)
     is_special = (y == zero) | (y == -one)  # the lowest number has no quotient by -1
     safe = hl.select(is_special, one, y)
-    quotient = hl.select(y == zero, zero, y == -one, neg_of(x), hl.div_round_to_zero(x, safe))
+    quotient = hl.select(y == zero, zero, y == -one, neg(x), hl.div_round_to_zero(x, safe))
     return quotient, hl.select(is_special, zero, hl.mod_round_to_zero(x, safe))
 
 
@@ -136,11 +136,6 @@ def _floored(x: Any, y: Any) -> tuple[Any, Any]:
     zero, one = hl.cast(x.type(), 0), hl.cast(x.type(), 1)
     is_above = (rest != zero) & ((rest < zero) != (y < zero))
     return hl.select(is_above, quotient - one, quotient), hl.select(is_above, rest + y, rest)
-
-
-def neg_of(x: Any) -> Any:
-    """Return `-x`, which wraps around for integers."""
-    return neg(x) if x.type().is_float() else wrapping(lambda a: hl.cast(a.type(), 0) - a, x)
 
 
 def _not(x: Any) -> Any:
@@ -163,14 +158,14 @@ def _rshift(x: Any, y: Any) -> Any:
     return x >> hl.cast(hl.UInt(y.type().bits()), y)
 
 
+# Those that Python spells with a sign are printed with it (`handler.INFIX`).
 _SIMPLE: dict[str, Callable[..., Any]] = {
     "add": partial(wrapping, lambda a, b: a + b), "sub": partial(wrapping, lambda a, b: a - b),
-    "mul": partial(wrapping, lambda a, b: a * b), "truediv": lambda x, y: x / y,
+    "mul": partial(wrapping, lambda a, b: a * b),
     "truncdiv": lambda x, y: _divided(x, y)[0], "fmod": lambda x, y: _divided(x, y)[1],
     "floordiv": lambda x, y: _floored(x, y)[0], "mod": lambda x, y: _floored(x, y)[1],
-    "neg": neg_of, "abs": _abs, "sign": sign, "maximum": maximum, "minimum": minimum,
-    "copysign": copysign, "eq": lambda x, y: x == y, "ne": lambda x, y: x != y,
-    "lt": lambda x, y: x < y, "gt": lambda x, y: x > y, "ge": ge, "le": le, "where": hl.select,
+    "neg": neg, "abs": _abs, "sign": sign, "maximum": maximum, "minimum": minimum,
+    "copysign": copysign, "ge": ge, "le": le, "where": hl.select,
     "logical_and": lambda x, y: x & y, "logical_or": lambda x, y: x | y,
     "logical_xor": lambda x, y: x ^ y, "logical_not": _not, "bitwise_and": lambda x, y: x & y,
     "bitwise_or": lambda x, y: x | y, "bitwise_xor": lambda x, y: x ^ y, "bitwise_not": _not,

@@ -11,15 +11,12 @@ from __future__ import annotations
 
 import os
 import re
-import sys
 import tempfile
 from array import array
 from collections.abc import Callable, Iterator
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
-from statistics import median
-from time import perf_counter
 from typing import Any, Final
 
 import torch
@@ -178,16 +175,3 @@ class _Call:
 
     def _number(self, dim: Dim, words: list[int]) -> int:
         return dim if isinstance(dim, int) else words[self.place[dim]]
-
-
-def measure(kernel: PythonLauncher, n: int, memory: list[torch.Tensor], *sizes: int) -> None:
-    """Run a kernel on random numbers; print the microseconds of a call and what it stored last."""
-    for tensor in memory:
-        if tensor.dtype.is_floating_point:
-            tensor.normal_()
-    seconds = []
-    for _ in range(20):
-        start = perf_counter()
-        kernel(n, *memory, *sizes)
-        seconds.append(perf_counter() - start)
-    sys.stdout.write(f"{median(seconds) * 1e6:.1f} us a call; last results {memory[-1][:3]}\n")

@@ -24,10 +24,6 @@ TASK = 16384
 """How many elements are worth a task of a thread."""
 GUARD = "hl.TailStrategy.GuardWithIf"
 """No element is computed twice: memory that is read may be the one that is written."""
-AUTOSCHEDULERS = {
-    "mullapudi2016": "Mullapudi2016", "adams2019": "Adams2019", "li2018": "Li2018",
-    "anderson2021": "Anderson2021",
-}  # fmt: skip
 ESTIMATE = 64
 """What an autoscheduler is told of a size that varies."""
 
@@ -188,4 +184,4 @@ def found_by(
     for name, dims in estimates:
         sizes = (ESTIMATE if isinstance(extent, str) else extent for extent, _ in dims)
         lines.append(f"{name}.set_estimates([{', '.join(f'(0, {n})' for n in sizes)}])")
-    return [*lines, f"lib.autoschedule(pipeline, '{AUTOSCHEDULERS[scheduler]}')"]
+    return [*lines, f"lib.autoschedule(pipeline, '{scheduler.capitalize()}')"]

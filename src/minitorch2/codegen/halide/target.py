@@ -99,8 +99,8 @@ class HalideTarget(Target[Any]):
 
         layouts = [buffers[name].fixed_layout() for name in kernel.buffers]
         memory = [(str(f.dtype), number(f.storage_size())) for f in layouts]
-        made = ", ".join(f"torch.zeros({count}, dtype={dtype})" for dtype, count in memory)
-        call = ", ".join([number(kernel.iterations), "memory", *map(number, kernel.sizes)])
+        made = ", ".join(f"random_tensor(({n},), (1,), {dtype}, 'cpu')" for dtype, n in memory)
+        call = ", ".join([number(kernel.iterations), "*memory", *map(number, kernel.sizes)])
         return MAIN.format(name=source.name, fields=source.fields(), made=made, call=call)
 
 
@@ -109,12 +109,12 @@ MAIN: Final = """
 if __name__ == "__main__":
     import torch
 
-    from minitorch2.codegen.halide.launch import load_halide_kernel, measure
+    from minitorch2.codegen.halide.launch import load_halide_kernel
+    from minitorch2.codegen.standalone import measure, random_tensor
 
     kernel = load_halide_kernel(
         {name!r}, open(__file__).read().partition("\\n\\nif __name__")[0],
         {fields})
-    memory = [{made}]
-    measure(kernel, {call})
+    measure(lambda memory: kernel({call}), lambda: [{made}])
 """
 HALIDE: Final = HalideTarget()
