@@ -123,6 +123,7 @@ ROWS = {
     "works": lambda group: share(each.works for each in group),
     "wrong results": lambda group: sum(each.wrong for each in group),
     "operators captured": lambda group: f"{mean(each.captured for each in group):.1%}",
+    "operators per graph": lambda group: f"{operators_a_graph(group):.1f}",
     "graphs per working program": lambda group: f"{mean(e.calls for e in group if e.works):.2f}",
     "0 breaks": lambda group: share(each.works and each.breaks == 0 for each in group),
     "1 to 9 breaks": lambda group: share(each.works and 1 <= each.breaks < 10 for each in group),
@@ -164,6 +165,13 @@ def brief(reason: str) -> str:
     """A reason without the line of the user and the remedy."""
     lines = [line.strip() for line in reason.splitlines()]
     return next((line for line in lines if line.endswith("]")), lines[0])
+
+
+def operators_a_graph(group: Iterable[Outcome]) -> float:
+    """How many operators the graphs of working programs have."""
+    works = [each for each in group if each.works]
+    inside = sum(each.operators - each.outside for each in works)
+    return inside / max(1, sum(each.calls for each in works))
 
 
 def share(holds: Iterable[bool]) -> str:
