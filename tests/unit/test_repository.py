@@ -74,6 +74,15 @@ def test_hosted_checks_run_each_supported_version():
     assert "run: .ci/run" in workflow
 
 
+def test_llvmlite_is_new_enough_for_pointers_without_types():
+    """0.44 cannot read the guards' LLVM code; numba 0.61 would ask for it."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    text = " ".join(project["dependencies"])
+    oldest = dict(re.findall(r"(llvmlite|numba)>=0\.(\d+)", text))
+    assert int(oldest["llvmlite"]) >= 45 and int(oldest["numba"]) >= 62
+    assert " ptr" in (ROOT / "src/minitorch2/native/cpython/guard_machine.ll").read_text()
+
+
 def test_commits_are_checked_as_make_lint_checks():
     makefile = (ROOT / "Makefile").read_text()
     recipe = makefile.split("\nlint:")[1].split("\n\n")[0]
