@@ -19,7 +19,7 @@ Two laws, tested as properties: ``run(step) == eager(step)`` for all that a call
 Read first the data: `value`, `event`, `trie`, `step`. An operator is recorded by `plan`, `infer`,
 `record` and `defer`, known ones by `expect`, or runs at once by `draw` and `fallback`. A step runs
 by `interpret`, `holes`, `path_graph`, `program` and `barrier`. Tensors become lazy in `region` and
-`transfer`; `stable` repeats known steps without Python. `explain` and `print_ir` show what
+`transfer`; `stable` and `repeat` run known steps without Python. `explain` and `print_ir` show what
 happened.
 """
 

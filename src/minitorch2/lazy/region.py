@@ -28,7 +28,11 @@ from minitorch2.lazy.visit import FirstVisit, first_visit
 from minitorch2.lazy.window import OPENERS, WINDOWS, on_base
 from minitorch2.native.torch_internals.dispatch import DisableTorchDispatch
 from minitorch2.native.torch_internals.functions import READERS_OF_LENGTHS
-from minitorch2.native.torch_internals.modes import DisableTorchFunction, count_dispatch_modes
+from minitorch2.native.torch_internals.modes import (
+    DisableTorchFunction,
+    count_dispatch_modes,
+    innermost_dispatch_mode,
+)
 
 
 @contextmanager
@@ -91,6 +95,11 @@ class _Deferring(DispatchMode):  # type: ignore[no-untyped-call]
                 return made
             with DisableTorchFunction():
                 return defer_unexpected(func, args, kwargs, in_region=True)
+
+
+def is_deferring() -> bool:
+    """Return whether a region defers the operators that are called here."""
+    return type(innermost_dispatch_mode()) is _Deferring
 
 
 _ITEM: Final = torch.Tensor.item

@@ -17,7 +17,7 @@ from minitorch2 import config, stages
 from minitorch2.logs import get_logger
 from minitorch2.loopir.expressions import Expr, product
 from minitorch2.loopir.lowered_graph import LoweredGraph
-from minitorch2.loopir.memory_plan import plan_memory
+from minitorch2.loopir.memory_plan import may_raise_at, plan_memory
 from minitorch2.loopir.order import WORTH, peak_of
 from minitorch2.loopir.schedule import (
     BaseSchedulerNode,
@@ -35,6 +35,7 @@ _LOGGER = get_logger(__name__)
 SLACK = 1 << 20
 """Bytes by which intermediates may peak higher than before."""
 
+_ARGUMENTS = "the arguments"
 Refuse = Callable[[KernelNode], Refusal | None]
 """Why a code generator cannot put a kernel into a launch with others, or None if it can."""
 
@@ -111,13 +112,15 @@ class _Joiner:
         for node in reversed(self.schedule.nodes):
             launch = _Launch(len(launches))
             if not self._is_alone(node):
-                reader = max((read_at.get(name, -1) for name in node.written_names), default=-1)
+                late = {_ARGUMENTS} if may_raise_at(node) else set()
+                reader = max((read_at.get(n, -1) for n in node.written_names | late), default=-1)
                 before = launches[reader + 1 :]
                 launch = next((one for one in before if self._fits(node, one)), launch)
             if launch.place == len(launches):
                 launches.append(launch)
             launch.nodes.insert(0, node)
-            read_at |= {n: max(launch.place, read_at.get(n, -1)) for n in node.read_names}
+            writes = {_ARGUMENTS} if node.written_names & self.rewritten.keys() else set()
+            read_at |= {n: max(launch.place, read_at.get(n, -1)) for n in node.read_names | writes}
         return [launch.node() for launch in reversed(launches)]
 
     def _is_alone(self, node: BaseSchedulerNode) -> bool:
@@ -144,13 +147,11 @@ class _Joiner:
     def _fits(self, node: BaseSchedulerNode, launch: _Launch) -> bool:
         """Return whether a launch has room for one more kernel of this kind."""
         others = launch.nodes
-        if self.alone[others[0]]:
-            return False
         pointers = sum(len(one.read_names | one.written_names) for one in (*others, node))
-        is_full = len(others) == self.capabilities.joins
         return (
-            _device(node) == _device(others[0])
-            and not is_full
+            not self.alone[others[0]]
+            and _device(node) == _device(others[0])
+            and len(others) < self.capabilities.joins
             and pointers <= self.capabilities.max_pointers
             and not any(self._is_in_the_way(a, b) for one in others
                         for a, b in ((one, node), (node, one)))

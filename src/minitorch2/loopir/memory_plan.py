@@ -169,7 +169,7 @@ def _written_back(schedule: Schedule, lowered: LoweredGraph) -> dict[str, str]:
     found: dict[str, str] = {}
     rewritten = lowered.rewritten
     for position, node in reversed([*enumerate(schedule.nodes if rewritten else ())]):
-        if _may_raise(node):
+        if may_raise_at(node):
             break
         for kernel, body in _bodies_in(node):
             argument = rewritten.get(body.name)
@@ -181,7 +181,7 @@ def _written_back(schedule: Schedule, lowered: LoweredGraph) -> dict[str, str]:
     return found
 
 
-def _may_raise(node: BaseSchedulerNode) -> bool:
+def may_raise_at(node: BaseSchedulerNode) -> bool:
     """Return whether a node checks values, divides, or computes addresses, which may be wrong.
 
     A fallback runs PyTorch's own operator, whose result may share memory with an argument.

@@ -51,6 +51,94 @@ def test_training_steps_are_repeated_without_python(momentum):
     assert lazy.metrics().counts.repeated == 24 - len(calls) and not repeated.obstacle
 
 
+def loss_and_gradients(model):
+    """The first half of a training step, which says how often Python has run it."""
+    calls = []
+
+    def run(x, y):
+        calls.append(len(x))
+        loss = nn.functional.cross_entropy(model(x), y)
+        loss.backward()
+        return loss.detach()
+
+    return run, calls
+
+
+def model_and_optimizer():
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 2))
+    return model, torch.optim.AdamW(model.parameters(), lr=0.1)
+
+
+def test_an_optimizer_whose_numbers_change_goes_on_behind_a_repeated_call():
+    """AdamW reads its count of steps, so a whole step with it was never repeated."""
+    torch.manual_seed(1)
+    given_batches = [*batches(24)]
+    model, optimizer = model_and_optimizer()
+    other, other_optimizer = model_and_optimizer()
+    run, _ = loss_and_gradients(model)
+    repeated, calls = loss_and_gradients(other)
+    repeated = lazy.stable(repeated)
+    for number, (x, y) in enumerate(given_batches):
+        optimizer.zero_grad()
+        wanted = run(x, y)
+        optimizer.step()
+        before = lazy.metrics().counts.barriers.total()
+        with lazy.lazily():
+            other_optimizer.zero_grad()
+            loss = repeated(x, y)
+            other_optimizer.step()
+        if number > 12:  # one program for all of it
+            assert lazy.metrics().counts.barriers.total() == before + 1
+        torch.testing.assert_close(lazy.to_eager(loss), wanted)
+    torch.testing.assert_close([*other.parameters()], [*model.parameters()])
+    gradients = [lazy.to_eager(p.grad) for p in other.parameters()]
+    torch.testing.assert_close(gradients, [p.grad for p in model.parameters()])
+    assert len(calls) <= 10 and lazy.metrics().counts.repeated == 24 - len(calls)
+
+
+def test_gradients_are_left_added_and_taken_away_as_in_the_call():
+    """A call that finds other gradients than the one before it is recorded."""
+    weight = nn.Parameter(torch.ones(3))
+
+    def run(x):
+        (weight * x).sum().backward()
+        return x + 1
+
+    repeated = lazy.stable(run)
+    for _ in range(5):
+        weight.grad = None
+        repeated(torch.full((3,), 2.0))
+        assert lazy.to_eager(weight.grad).tolist() == [2.0] * 3
+    assert not repeated.obstacle
+    repeated(torch.full((3,), 2.0))
+    assert "another gradient" in repeated.obstacle
+    assert lazy.to_eager(weight.grad).tolist() == [4.0] * 3
+    weight.grad = plain = torch.zeros(3)
+    added = lazy.stable(run)
+    for number in range(1, 8):
+        added(torch.full((3,), 2.0))
+        assert weight.grad is plain and plain.tolist() == [2.0 * number] * 3
+    assert not added.obstacle
+
+
+def test_results_of_a_repeated_call_are_promises_in_a_region():
+    x = torch.arange(6.0)
+    run = lazy.stable(lambda x: ((x * 2).view(2, 3), x.add_(1).sum()))
+    for _ in range(7):
+        x = torch.arange(6.0)
+        version = x._version
+        with lazy.lazily():
+            doubled, total = run(x)
+            doubled[0] += total
+            printed = repr(x)
+        assert printed == repr(torch.arange(6.0) + 1) and x._version == version + 1
+        wanted = (torch.arange(6.0) * 2).view(2, 3)
+        wanted[0] += 21
+        torch.testing.assert_close(lazy.to_eager(doubled), wanted)
+    assert not run.obstacle and lazy.metrics().counts.repeated
+
+
 def test_versions_of_written_tensors_count_on():
     weight = torch.ones(3)
     update = lazy.stable(lambda x: weight.mul_(2).sum() + x.add_(1).sum())

@@ -185,6 +185,20 @@ def test_no_kernel_writes_to_what_another_of_its_launch_reads():
             assert not any(taken & other.read_names for other in others)
 
 
+def test_a_kernel_that_may_raise_does_not_wait_for_writes_to_arguments():
+    """A loss that is returned has no reader: it joined an optimizer's launch, and all was copied."""
+
+    def program(table, rows, x, y):
+        loss = table[rows] * 2  # an index may be out of range
+        return loss, x - x.sum(), y * 2
+
+    inputs = (torch.randn(8), torch.tensor([1, 5]), *lists(8, 5))
+    found = plan(program, *inputs, written=[(2, 1), (3, 2)])
+    assert launches(found) == [2, 1]
+    assert {"arg2", "arg3"} <= {*found.inplace.values()}
+    assert found.nodes[0].written_names == {"buf0"}
+
+
 def test_dying_buffers_are_not_reused_beside_their_other_reader():
     def program(x):
         y = torch.mm(x, x)
