@@ -186,7 +186,7 @@ def test_no_kernel_writes_to_what_another_of_its_launch_reads():
 
 
 def test_a_kernel_that_may_raise_does_not_wait_for_writes_to_arguments():
-    """A loss that is returned has no reader: it joined an optimizer's launch, and all was copied."""
+    """A loss that is returned has no reader: it joined the optimizer, and all was copied."""
 
     def program(table, rows, x, y):
         loss = table[rows] * 2  # an index may be out of range
