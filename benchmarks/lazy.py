@@ -325,6 +325,56 @@ def words() -> Table:
     return shown
 
 
+def words_step(make: Callable[[], nn.Module], batch: int, way: str) -> Callable[[], float]:
+    """Return a training step of a language model, which says how long it took; ways take turns."""
+    torch.manual_seed(0)
+    model = make().train()
+    if way == "torch._lazy":
+        model = model.to("lazy")
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+
+    def gradients(words: torch.Tensor) -> torch.Tensor:
+        loss = nn.functional.cross_entropy(model(words).flatten(0, 1), words.flatten())
+        loss.backward()
+        return loss.detach()
+
+    run = lazy.stable(gradients) if way == "stable" else gradients
+
+    def step() -> float:
+        words = torch.randint(100, (batch, 64))
+        words = words.to("lazy") if way == "torch._lazy" else words
+        start = time.thread_time()
+        with minitorch2.lazily() if way in ("region", "stable") else nullcontext():
+            optimizer.zero_grad()
+            loss = run(words)
+            optimizer.step()
+        if way == "torch._lazy":
+            torch._lazy.mark_step()
+        float(loss.cpu())
+        return time.thread_time() - start
+
+    return step
+
+
+def peers() -> Table:
+    """Steps of the GPT in turns: a region, a stable function in one, and PyTorch's lazy tensors."""
+    ways = ["eager", "region", "stable"]
+    if _peer_tensors(torch.ones(1), torch.ones(1)) is not None:
+        ways.append("torch._lazy")
+    shown = Table("batch", "eager, ms", *(f"{way} / eager" for way in ways[1:]))
+    for batch, count in ((1, 16), (8, 8), (64, 1)):
+        steps = {way: words_step(gpt, batch, way) for way in ways}
+        taken: dict[str, list[float]] = {way: [] for way in ways}
+        for number in range(count + 6):
+            for way, step in steps.items():
+                if way != "torch._lazy" or number >= 5:  # it takes seconds, and needs no more
+                    taken[way].append(step())
+        middle = {way: median(found[-count:]) for way, found in taken.items()}
+        ratios = (f"{middle[way] / middle['eager']:.2f}" for way in ways[1:])
+        shown.add_row(str(batch), f"{middle['eager'] * 1e3:.1f}", *ratios)
+    return shown
+
+
 # Programs that run once ---------------------------------------------------------------------------
 
 
@@ -451,6 +501,7 @@ TABLES: dict[str, Callable[..., Table]] = {
     "once": once,
     "words": words,
     "steps": steps,
+    "peers": peers,
     "compilations": compilations,
 }
 
