@@ -61,15 +61,16 @@ class FakeTensor(torch.Tensor):
 
     @staticmethod
     def __new__(cls, meta: torch.Tensor, device: torch.device) -> FakeTensor:
-        fake: FakeTensor = dispatch.make_wrapper_tensor(
-            cls,
-            meta.size(),
-            strides=_strides(meta),
-            storage_offset=meta.storage_offset(),
-            dtype=meta.dtype,
-            device=device,
-            _extra_dispatch_keys=_ZERO if meta._is_zerotensor() else _NO_KEYS,
-        )
+        with torch.inference_mode(meta.is_inference()):
+            fake: FakeTensor = dispatch.make_wrapper_tensor(
+                cls,
+                meta.size(),
+                strides=_strides(meta),
+                storage_offset=meta.storage_offset(),
+                dtype=meta.dtype,
+                device=device,
+                _extra_dispatch_keys=_ZERO if meta._is_zerotensor() else _NO_KEYS,
+            )
         fake.meta = meta
         fake.fake_device = device
         fake.known = None
@@ -209,10 +210,11 @@ class FakeConverter:
             raise _layout_error(tensor)
         if is_wrapped_by_transform(tensor):
             raise UnsupportedError("a tensor that outlived its transform has no memory to show")
-        if sizes is None:
-            meta = self._meta(tensor)
-        else:
-            meta = meta_tensor(sizes, strides or dense_strides(tensor, sizes), tensor.dtype)
+        with torch.inference_mode(tensor.is_inference()):
+            if sizes is None:
+                meta = self._meta(tensor)
+            else:
+                meta = meta_tensor(sizes, strides or dense_strides(tensor, sizes), tensor.dtype)
         fake = FakeTensor(meta, tensor.device)
         if tensor.requires_grad:
             fake.requires_grad_()

@@ -2,6 +2,7 @@
 
 import functools
 import inspect
+import io
 
 import pytest
 import torch
@@ -173,3 +174,41 @@ def test_functions_called_by_compiled_code_are_followed_when_they_change():
     assert torch.equal(compiled(X), X * 5 + 1)
     inner.__code__ = (lambda x, k: x - k).__code__
     assert torch.equal(compiled(X), X - 5 + 1)
+
+
+class Shouting(io.StringIO):
+    """Overrides a method that is written in C."""
+
+    def write(self, text):
+        return super().write(text.upper())
+
+
+class Counted(dict):
+    """Overrides methods that are written in C."""
+
+    def __getitem__(self, key):
+        return super().__getitem__(key) + 1
+
+    def __len__(self):
+        return 50
+
+
+def test_a_bound_method_of_a_base_class_is_not_the_override_behind_a_break():
+    def function(x, file):
+        write = super(Shouting, file).write
+        print(end="")
+        write("b")
+        file.write("c")
+        return x + 1, file.getvalue()
+
+    assert capture(function)(X, Shouting())[1] == "bC"
+
+
+def test_a_bound_method_of_a_base_class_from_outside_is_not_the_override():
+    table = Counted(a=1)
+    item, length = super(Counted, table).__getitem__, super(Counted, table).__len__
+
+    def function(x):
+        return x * item("a"), length(), table["a"], len(table)
+
+    assert capture(function, fullgraph=True)(X)[1:] == (1, 2, 50)

@@ -1,10 +1,15 @@
 """Calls of Python functions become part of the caller's graph: arguments, closures, generators."""
 
 import functools
+import os
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 import torch
 
+import minitorch2
 from minitorch2 import stages
 from tests.unit.bytecode.capturing import capture, check, residual
 
@@ -271,3 +276,28 @@ def test_functions_of_the_standard_library_are_evaluated():
         return y * 2
 
     check(f, X)
+
+
+STEP = """
+import torch
+import minitorch2
+
+model = torch.nn.Linear(3, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+def step(x):
+    optimizer.zero_grad()
+    model(x).sum().backward()
+    optimizer.step()
+
+minitorch2.compile(step, backend="eager", fullgraph=True)(torch.ones(2, 3))
+"""
+
+
+def test_pytorch_behind_a_symbolic_link_is_still_pytorch(tmp_path):
+    (tmp_path / "torch").symlink_to(Path(torch.__file__).parent)
+    source = Path(minitorch2.__file__).parents[1]
+    paths = {"PYTHONPATH": f"{tmp_path}:{source}"}
+    command = [sys.executable, "-c", STEP]
+    done = subprocess.run(command, capture_output=True, text=True, env=os.environ | paths)
+    assert done.returncode == 0, done.stderr

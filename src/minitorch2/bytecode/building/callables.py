@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import types
+from collections.abc import Iterator
 from typing import Any, Final
 
 import torch
@@ -27,7 +28,12 @@ from minitorch2.bytecode.guards.sources import (
 from minitorch2.bytecode.polyfills import GETTERS, POLYFILLS
 from minitorch2.bytecode.trackers import control_rules
 from minitorch2.bytecode.trackers.base import VariableTracker
-from minitorch2.bytecode.trackers.descriptors import BuiltinMethodVariable, is_trusted
+from minitorch2.bytecode.trackers.descriptors import (
+    BUILTIN_METHODS,
+    BuiltinMethodVariable,
+    class_lookup,
+    is_trusted,
+)
 from minitorch2.bytecode.trackers.get_attr import BoundMethodVariable, GetAttrVariable
 from minitorch2.bytecode.trackers.interfaces import Capture
 from minitorch2.bytecode.trackers.python_values.builtin import BUILTINS, PURE, BuiltinVariable
@@ -188,11 +194,22 @@ def wrap_builtin(
         identity_guards(capture, value, source)
         return BuiltinMethodVariable(value, value.__name__, None, cls)
     guards = guarded(capture, *type_guards(capture, value, source))
-    owner_source = AttributeSource(source, "__self__")
     capture.wrap(value.__name__, AttributeSource(source, "__name__"))
-    method = GetAttrVariable(capture.wrap(owner, owner_source), value.__name__)
+    method = _method_of_owner(capture, value, source)
     method.guards |= guards
     return method
+
+
+def _method_of_owner(capture: Capture, value: Any, source: Source) -> VariableTracker:
+    """A bound method written in C; perhaps one that its owner's class overrides in Python."""
+    owner, name = value.__self__, value.__name__
+    tracker = capture.wrap(owner, AttributeSource(source, "__self__"))
+    if not isinstance(class_lookup(type(owner), name)[1], types.FunctionType):
+        return GetAttrVariable(tracker, name)
+    found: Iterator[Any] = (vars(base).get(name) for base in type(owner).__mro__)
+    is_same = (raw for raw in found if type(raw) in BUILTIN_METHODS and raw.__get__(owner) == value)
+    cls = capture.wrap(type(owner), capture.reference(type(owner)))
+    return BuiltinMethodVariable(next(is_same), name, tracker, cls)
 
 
 def wrap_descriptor(capture: Capture, value: Any, source: Source) -> VariableTracker:
@@ -211,8 +228,7 @@ def wrap_accessor(
     if isinstance(value.__self__, types.GetSetDescriptorType):
         capture.wrap(value.__self__, AttributeSource(source, "__self__"))
         return AccessorVariable(value, source=source)
-    owner = capture.wrap(value.__self__, AttributeSource(source, "__self__"))
-    return GetAttrVariable(owner, value.__name__)
+    return _method_of_owner(capture, value, source)
 
 
 def wrap_method(capture: Capture, value: types.MethodType, source: Source) -> VariableTracker:

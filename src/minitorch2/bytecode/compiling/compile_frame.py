@@ -54,7 +54,7 @@ from minitorch2.bytecode.residual.suspensions import suspend, suspended
 from minitorch2.bytecode.trackers.frame import Frame
 from minitorch2.bytecode.trackers.interfaces import GraphInput
 from minitorch2.bytecode.trackers.python_values.constant import literal
-from minitorch2.bytecode.trackers.torch_values.context import leave_contexts
+from minitorch2.bytecode.trackers.torch_values.context import leave_contexts, made_in_inference
 from minitorch2.bytecode.trackers.torch_values.hooks import (
     AskedLaterError,
     HistoryEscapesError,
@@ -358,9 +358,9 @@ class Attempt:
     def _leave_grad_mode(self, enabled: bool) -> None:
         """Restore the grad mode in which the graph started; residual code changes it."""
         if enabled != self.grad_enabled:
-            change = write_grad_mode
-            self.capture.graph.call_function(change, (self.grad_enabled,)).meta["impure"] = True
-            self.residual.emit(f"{self.residual.reference(change)}({enabled})")
+            before = (self.grad_enabled,)
+            self.capture.graph.call_function(write_grad_mode, before).meta["impure"] = True
+            self.residual.emit(f"{self.residual.reference(write_grad_mode)}({enabled})")
 
     def _leave_settings(self, changed: Sequence[tuple[Place, Any]]) -> None:
         """Restore, in the graph, the settings of PyTorch; residual code changes them."""
@@ -378,13 +378,11 @@ class Attempt:
         if state != (before.of_classes, before.of_modes):
             self.residual.emit(f"{self.residual.reference(set_state)}{state}")
         left, entered = overrides.changes()
-        leave = pop_function_mode
-        enter = push_function_mode
         for _ in range(left):
-            self.residual.emit(f"{self.residual.reference(leave)}()")
+            self.residual.emit(f"{self.residual.reference(pop_function_mode)}()")
         for mode in entered:
             name = self.residual.name_for(mode)
-            self.residual.emit(f"{self.residual.reference(enter)}({name})")
+            self.residual.emit(f"{self.residual.reference(push_function_mode)}({name})")
 
     def _new_residual(self) -> ResidualFunction:
         parameters = signature_of(self.frame.code).names
@@ -464,8 +462,8 @@ class Attempt:
         self.spare = None if spare is None else (name, self._on_plain_tensors(spare, inputs))
         simplify_sizes(module, self.capture.sizes.env)  # the backend may have learned more
         sources = [entry.source for entry in inputs]
-        line, apart = self.frame.code.co_firstlineno, asked_about(self.frame.code, outputs)
-        self.residual.call_graph(name, sources, outputs, line, apart)
+        changed = asked_about(self.frame.code, outputs) | made_in_inference(outputs)
+        self.residual.call_graph(name, sources, outputs, self.frame.code.co_firstlineno, changed)
         if safe is not None:
             self.residual.rerun_if_graph_raises()
 

@@ -125,6 +125,7 @@ class FrameCapture:
         written: the memory that operations may have written to since a tensor was selected.
         selections: tensors that stand for one of two.
         draws: Python's and NumPy's random numbers, drawn in front of the graph.
+        inference: the switches of inference mode that the code has entered.
         levels: the steps of the frame that entered those levels of forward mode that it is in.
         transforms: the kinds of transforms that the code that is evaluated is inside of.
         replaced: the tensors given by `functional_call`, by the identity of a module and a name.
@@ -156,6 +157,7 @@ class FrameCapture:
     overrides: Overrides = field(init=False)
     symbol_nodes: dict[sympy.Symbol, Node] = field(default_factory=dict)
     draws: list[Draw] = field(default_factory=list)
+    inference: list[Any] = field(default_factory=list)
     levels: list[int] = field(default_factory=list)
     break_at: tuple[int, bool] | None = None
     written: set[int] = field(default_factory=set)

@@ -32,8 +32,6 @@ from dataclasses import dataclass, field
 from types import CodeType
 from typing import Final
 
-import torch
-
 from minitorch2 import config
 from minitorch2.bytecode.frames.compiled_source import compile_function
 from minitorch2.bytecode.guards.drawing import Draw, set_state, state_of
@@ -261,12 +259,12 @@ class ResidualFunction:
         inputs: Sequence[Source],
         nodes: Sequence[Node],
         line: int,
-        apart: Sequence[Node] = (),
+        changed: Mapping[Node, Callable[..., object]],
     ) -> None:
         """Put the call of the compiled graph in front of all statements.
 
         Args:
-            apart: results that each get an autograd operator of their own.
+            changed: results that get an operator of their own, in which they are replaced.
         """
         targets = ", ".join(self.outputs[node] for node in nodes)
         paths, arguments = share_paths(inputs, self.new_name, self.reference)
@@ -274,9 +272,9 @@ class ResidualFunction:
         if nodes:
             call = f"{targets}{',' if len(nodes) == 1 else ''} = {call}"
         self._graph_call = len(paths)
-        alias = self.reference(torch.ops.aten.alias.default, "alias") if apart else ""
-        views = [f"{self.outputs[node]} = {alias}({self.outputs[node]})" for node in apart]
-        self.loads[:0] = [Statement(INDENT + text, line) for text in [*paths, call, *views]]
+        names = {self.outputs[node]: self.reference(f, "changed") for node, f in changed.items()}
+        made = [f"{output} = {function}({output})" for output, function in names.items()]
+        self.loads[:0] = [Statement(INDENT + text, line) for text in [*paths, call, *made]]
 
     def rerun_if_graph_raises(self) -> None:
         """Let Python run the frame if the call of the graph raises: nothing was done yet."""

@@ -329,6 +329,8 @@ class BuiltinMethodVariable(VariableTracker):
         return owner.call_method(evaluator, self.name, rest, kwargs)
 
     def reconstruct(self, residual: Residual) -> str:
-        if self.owner is not None:
+        if self.owner is None:
+            return attribute_of(residual, self.cls, self.name)
+        if class_lookup(self.owner.python_type(), self.name)[1] is self.value:
             return attribute_of(residual, self.owner, self.name)
-        return attribute_of(residual, self.cls, self.name)
+        return f"{residual.reference(self.value)}.__get__({residual.name_for(self.owner)})"

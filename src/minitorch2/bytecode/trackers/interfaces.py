@@ -167,6 +167,7 @@ class Capture(Protocol):
     break_at: tuple[int, bool] | None
     written: set[int]
     levels: list[int]
+    inference: list[Any]
     transforms: list[str]
     lines: set[tuple[str, int]]
     entered: dict[int, CodeType]

@@ -9,6 +9,7 @@ import torch
 from torch._C import _autograd, _functorch
 
 write_grad_mode = torch._C._set_grad_enabled
+InferenceSwitch = torch._C._InferenceMode
 current_autograd_node = torch._C._current_autograd_node
 write_multithreading = torch._C._set_multithreading_enabled
 is_multithreading_enabled = torch._C._is_multithreading_enabled

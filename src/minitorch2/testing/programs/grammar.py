@@ -248,6 +248,7 @@ STATEMENTS: tuple[str, ...] = (
     "with contextlib.ExitStack() as $tmpO:\n    $tmpO.enter_context(noting('stack'))\n"
     "    $tmpO.callback(history.append, $n)\n    $block",
     "with torch.enable_grad():\n    $block",
+    "with torch.inference_mode():\n    $block",
     "with Swallow(ValueError):\n    with noting('inner'):\n        $block\n"
     "        raise Complaint($n)",
     "try:\n    $block\n    guarded($t)\n    print($n // ($n % 2))\nexcept ZeroDivisionError:\n"

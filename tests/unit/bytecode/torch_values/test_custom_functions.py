@@ -458,3 +458,28 @@ def test_a_function_of_a_leaf_made_inside_has_a_gradient(function, requires_grad
     x = torch.randn(3, 4, requires_grad=requires_grad)
     compiled = minitorch2.compile(program, backend="eager", fullgraph=True)
     torch.testing.assert_close(compiled(x), program(x))
+
+
+class Refusing(Function):
+    @staticmethod
+    def forward(ctx, x):
+        if x.ndim == 1:
+            raise ValueError("a vector")
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, g):
+        return g * 2
+
+
+def test_a_forward_that_raises_without_gradient_leaves_the_grad_mode():
+    def function(x, w):
+        try:
+            Refusing.apply(x)
+        except ValueError:
+            return w * x, torch.is_grad_enabled()
+
+    x, w = torch.ones(3), torch.ones(3, requires_grad=True)
+    product, enabled = minitorch2.compile(function, backend="eager", fullgraph=True)(x, w)
+    assert product.requires_grad
+    assert enabled

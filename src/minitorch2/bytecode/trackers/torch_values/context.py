@@ -6,7 +6,8 @@ changes while capturing, so that operators on fake tensors see it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -22,126 +23,109 @@ from minitorch2.bytecode.trackers.modeled import ModeledVariable
 from minitorch2.bytecode.trackers.observed import raise_as_observed, raise_observed
 from minitorch2.bytecode.trackers.python_values.classes import constructs
 from minitorch2.bytecode.trackers.python_values.constant import NONE, ConstantVariable, literal
-from minitorch2.bytecode.trackers.python_values.functions import FunctionVariable
 from minitorch2.bytecode.trackers.torch_values.overriding import overridden
 from minitorch2.bytecode.trackers.torch_values.tensor import TensorVariable
 from minitorch2.bytecode.trackers.torch_values.torch_function import handles
+from minitorch2.graph.fake_tensor import FakeTensor
+from minitorch2.graph.node import Node
 from minitorch2.native.torch_internals.global_state import enter_autocast, exit_autocast
-from minitorch2.native.torch_internals.gradients import write_grad_mode
-
-
-class ModeVariable(ModeledVariable):
-    """A context manager that sets a mode; a function that it is called with runs inside of it."""
-
-    def call(self, evaluator: Evaluator, args: Arguments, kwargs: Keywords) -> VariableTracker:
-        return DecoratedVariable(self, args[0])
-
-
-class GradModeVariable(ModeVariable):
-    """``torch.no_grad()``, ``torch.enable_grad()`` or ``torch.set_grad_enabled(mode)``.
-
-    Attributes:
-        cls: the context manager's class.
-        enabled: the mode inside.
-        previous: the mode outside, once it is entered.
-    """
-
-    def __init__(self, cls: type, enabled: bool, previous: bool | None = None) -> None:
-        super().__init__()
-        self.cls, self.enabled, self.previous = cls, enabled, previous
-
-    def python_type(self) -> type:
-        return self.cls
-
-    def py___enter__(self, evaluator: Evaluator) -> None:
-        if self.previous is None:
-            self.previous = torch.is_grad_enabled()
-        set_grad_mode(evaluator, self.enabled)
-
-    def py___exit__(self, evaluator: Evaluator, *exception: VariableTracker) -> VariableTracker:
-        assert self.previous is not None
-        set_grad_mode(evaluator, self.previous)
-        if self.cls is not torch.set_grad_enabled:
-            self.previous = None
-        return NONE
-
-    def get_attribute(self, evaluator: Evaluator, name: str) -> VariableTracker:
-        if name in ("prev", "mode"):
-            value = self.previous if name == "prev" else self.enabled
-            return ConstantVariable(bool(value))
-        return super().get_attribute(evaluator, name)
-
-    def set_attribute(self, evaluator: Evaluator, name: str, value: VariableTracker) -> None:
-        """Model ``self.prev = torch.is_grad_enabled()`` in the class's own methods."""
-        if name != "prev":
-            unsupported("attribute-write", f"write to attribute {name!r} of a {self.cls.__name__}")
-        self.previous = value.truth(evaluator)
-
-    def reconstruct(self, residual: Residual) -> str:
-        """Make it without its constructor, since ``set_grad_enabled`` sets the mode in it."""
-        cls = residual.reference(self.cls)
-        made = residual.bind(f"{cls}.__new__({cls})", "mode")
-        residual.emit(f"{made}.prev = {bool(self.previous)}")
-        if self.cls is torch.set_grad_enabled:
-            residual.emit(f"{made}.mode = {self.enabled}")
-        return made
-
-
-class DecoratedVariable(FunctionVariable):
-    """``torch.no_grad()(function)``."""
-
-    def __init__(self, context: ModeVariable, function: VariableTracker) -> None:
-        super().__init__()
-        self.context, self.function = context, function
-
-    def call(self, evaluator: Evaluator, args: Arguments, kwargs: Keywords) -> VariableTracker:
-        self.context.call_method(evaluator, "__enter__", [], {})
-        try:
-            return self.function.call(evaluator, args, kwargs)
-        finally:
-            self.context.call_method(evaluator, "__exit__", [], {})
-
-    def reconstruct(self, residual: Residual) -> str:
-        return f"{residual.name_for(self.context)}({residual.name_for(self.function)})"
-
-
-def set_grad_mode(evaluator: Evaluator, enabled: bool) -> None:
-    """Change the grad mode from here on."""
-    function, args = write_grad_mode, [ConstantVariable(enabled)]
-    if overridden(evaluator, "call_function", function, args) is not None:
-        return
-    if torch.is_grad_enabled() != enabled:
-        evaluator.capture.call_in_graph(evaluator, "call_function", function, args)
+from minitorch2.native.torch_internals.gradients import InferenceSwitch, write_grad_mode
 
 
 @handles(write_grad_mode)
 def set_grad_enabled(evaluator: Evaluator, mode: VariableTracker) -> VariableTracker:
-    """Set the grad mode: such contexts call this when they are entered and left."""
-    set_grad_mode(evaluator, mode.truth(evaluator))
+    """Change the grad mode from here on: contexts call this when they are entered and left."""
+    enabled, capture = mode.truth(evaluator), evaluator.capture
+    call = "call_function", write_grad_mode, [ConstantVariable(enabled)]
+    if overridden(evaluator, *call) is not None:
+        return NONE
+    if capture.inference and torch.is_inference_mode_enabled():
+        write_grad_mode(enabled)  # the graph records no gradient until the mode is left
+    elif torch.is_grad_enabled() != enabled:
+        capture.call_in_graph(evaluator, *call)
     return NONE
 
 
-def _makes_grad_mode(cls: type, enabled: bool) -> None:
-    @constructs(cls)
-    def make(evaluator: Evaluator, function: VariableTracker | None = None) -> VariableTracker:
-        made = GradModeVariable(cls, enabled)
-        return made if function is None else DecoratedVariable(made, function)
+@contextmanager
+def grad_mode(evaluator: Evaluator, enabled: bool) -> Iterator[None]:
+    """Capture what is evaluated inside in another grad mode."""
+    before = torch.is_grad_enabled()
+    set_grad_enabled(evaluator, ConstantVariable(enabled))
+    try:
+        yield
+    finally:
+        set_grad_enabled(evaluator, ConstantVariable(before))
 
 
-_makes_grad_mode(torch.no_grad, False)
-_makes_grad_mode(torch.enable_grad, True)
+class InferenceVariable(ModeledVariable):
+    """The switch that ``torch.inference_mode(mode)`` makes and leaves; to make it enters the mode.
+
+    The graph only switches gradients; behind it, residual code makes the results that leave it
+    tensors of inference mode (`as_inference_tensor`).
+    """
+
+    def __init__(self, mode: bool, records_before: bool) -> None:
+        super().__init__()
+        self.mode, self.records_before = mode, records_before
+        self.switch, self.entered = InferenceSwitch(mode), True
+
+    def python_type(self) -> type:
+        return InferenceSwitch
+
+    def py___enter__(self, evaluator: Evaluator) -> None:
+        """Do nothing: the mode is on already."""
+
+    def py___exit__(self, evaluator: Evaluator, *exception: VariableTracker) -> None:
+        if [self] != evaluator.capture.inference[-1:]:
+            unsupported("torch-context", "inference mode is left where it was not entered")
+        self.entered = False
+        self.leave(evaluator.capture)
+
+    def leave(self, capture: Capture) -> None:
+        """Leave the mode on this thread, and let the graph record gradients as before."""
+        capture.inference.remove(self)
+        self.switch.__exit__(None, None, None)
+        before = (self.records_before,)
+        capture.graph.call_function(write_grad_mode, before).meta["impure"] = True
+
+    def reconstruct(self, residual: Residual) -> str:
+        name = residual.new_name("mode")
+        with residual.writing(residual.effects):
+            residual.emit(f"{name} = {residual.reference(InferenceSwitch)}({self.mode})")
+            if not self.entered:
+                residual.emit(f"{name}.__exit__(None, None, None)")
+        return name
 
 
-@constructs(torch.set_grad_enabled)
-def make_set_grad_enabled(evaluator: Evaluator, mode: VariableTracker) -> VariableTracker:
-    """``torch.set_grad_enabled(mode)`` acts at once, used as a context manager or not."""
-    previous = torch.is_grad_enabled()
-    enabled = mode.truth(evaluator)
-    set_grad_mode(evaluator, enabled)
-    return GradModeVariable(torch.set_grad_enabled, enabled, previous)
+@constructs(InferenceSwitch)
+def make_inference_switch(evaluator: Evaluator, mode: VariableTracker) -> VariableTracker:
+    """Enter ``torch.inference_mode(mode)``."""
+    capture, inside = evaluator.capture, torch.is_inference_mode_enabled()
+    if capture.levels or (inside and not (mode.truth(evaluator) or capture.inference)):
+        unsupported("torch-context", "inference mode in forward mode, or left for a while")
+    made = InferenceVariable(mode.truth(evaluator), torch.is_grad_enabled() and not inside)
+    capture.inference.append(made)
+    capture.graph.call_function(write_grad_mode, (not made.mode,)).meta["impure"] = True
+    return made
 
 
-class AutocastVariable(ModeVariable):
+def made_in_inference(outputs: Sequence[Node]) -> dict[Node, Callable[..., torch.Tensor]]:
+    """Return the outputs of a graph that the program made in inference mode, which it entered."""
+    if torch.is_inference_mode_enabled():
+        return {}
+    made = [n for n in outputs if n.op != "placeholder" and isinstance(n.meta["val"], FakeTensor)]
+    found = (node for node in made if node.meta["val"].meta.is_inference())
+    return dict.fromkeys(found, as_inference_tensor)
+
+
+def as_inference_tensor(tensor: torch.Tensor) -> torch.Tensor:
+    """Return a tensor of inference mode on a tensor's memory."""
+    place = tensor.storage_offset(), tensor.size(), tensor.stride()
+    with torch.inference_mode():
+        return tensor.new_empty(0).set_(tensor.untyped_storage(), *place)
+
+
+class AutocastVariable(ModeledVariable):
     """``torch.autocast(device_type, dtype, enabled, cache_enabled)``."""
 
     def __init__(self, arguments: dict[str, Any], **options: Any) -> None:
@@ -152,6 +136,11 @@ class AutocastVariable(ModeVariable):
     def python_type(self) -> type:
         return torch.autocast
 
+    def call(self, evaluator: Evaluator, args: Arguments, kwargs: Keywords) -> VariableTracker:
+        decorate: Any = torch.autocast.__call__
+        function = evaluator.capture.wrap(decorate, evaluator.capture.reference(decorate))
+        return function.call(evaluator, [self, *args], kwargs)
+
     def py___enter__(self, evaluator: Evaluator) -> None:
         if self.entered:
             unsupported("autocast", "a torch.autocast that is entered twice")
@@ -160,8 +149,8 @@ class AutocastVariable(ModeVariable):
         self.entered.append(made)
 
     def py___exit__(self, evaluator: Evaluator, *exception: VariableTracker) -> VariableTracker:
-        function = exit_autocast
-        evaluator.capture.call_in_graph(evaluator, "call_function", function, [self.entered.pop()])
+        args = [self.entered.pop()]
+        evaluator.capture.call_in_graph(evaluator, "call_function", exit_autocast, args)
         return NONE
 
     def reconstruct(self, residual: Residual) -> str:
@@ -285,6 +274,8 @@ def leave_contexts(capture: Capture) -> list[tuple[Place, Any]]:
     Returns:
         The settings that the captured code has changed, with the values that it has left.
     """
+    for inference in [*reversed(capture.inference)]:
+        inference.leave(capture)
     for node, mode in reversed(capture.autocasts):
         EXIT_AUTOCAST(mode)
         capture.graph.call_function(EXIT_AUTOCAST, (node,)).meta["impure"] = True

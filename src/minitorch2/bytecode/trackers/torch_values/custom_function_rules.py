@@ -23,7 +23,7 @@ from minitorch2.bytecode.trackers.python_values.classes import ClassVariable
 from minitorch2.bytecode.trackers.python_values.constant import NONE, ConstantVariable
 from minitorch2.bytecode.trackers.python_values.sequence import TupleVariable
 from minitorch2.bytecode.trackers.subgraph import Subgraph, new_input, record
-from minitorch2.bytecode.trackers.torch_values.context import set_grad_mode
+from minitorch2.bytecode.trackers.torch_values.context import grad_mode
 from minitorch2.bytecode.trackers.torch_values.recorded import binders
 from minitorch2.bytecode.trackers.torch_values.tensor import TensorVariable
 from minitorch2.bytecode.trackers.torch_values.tensor_names import words
@@ -336,10 +336,8 @@ def _without_gradient(
     evaluator: Evaluator, cls: type, context: FunctionContext, args: Arguments
 ) -> VariableTracker:
     """Run only the forward pass; an argument that is returned is a new tensor, unless dirty."""
-    enabled = torch.is_grad_enabled()
-    set_grad_mode(evaluator, False)
-    output = _forward(evaluator, cls, context, args)
-    set_grad_mode(evaluator, enabled)
+    with grad_mode(evaluator, False):
+        output = _forward(evaluator, cls, context, args)
     results = [
         r.call_method(evaluator, "view_as", [r], {})
         if isinstance(r, TensorVariable) and r in args and not context.marked("mark_dirty", r)

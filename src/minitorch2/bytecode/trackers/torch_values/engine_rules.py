@@ -24,7 +24,7 @@ from minitorch2.bytecode.trackers.interfaces import Evaluator
 from minitorch2.bytecode.trackers.operations import iterate
 from minitorch2.bytecode.trackers.python_values.constant import NONE, ConstantVariable, is_none
 from minitorch2.bytecode.trackers.python_values.sequence import ListVariable, TupleVariable
-from minitorch2.bytecode.trackers.torch_values.context import set_grad_mode
+from minitorch2.bytecode.trackers.torch_values.context import grad_mode
 from minitorch2.bytecode.trackers.torch_values.hooks import (
     CHANGING,
     hooks_of_leaf,
@@ -293,17 +293,13 @@ def _hooked(
 ) -> TensorVariable:
     """Return the gradient that the hooks of a tensor make of one, in the engine's grad mode."""
     (found,) = _tensors(evaluator, gradient)
-    enabled = torch.is_grad_enabled()
     hooks = [
         *_hooks(evaluator, tensor, "_backward_hooks"),
         *watched(evaluator.capture).get(tensor, ()),
     ]
     for hook in hooks:
-        set_grad_mode(evaluator, options["create_graph"].truth(evaluator))
-        try:
+        with grad_mode(evaluator, options["create_graph"].truth(evaluator)):
             changed = hook.call(evaluator, [found], {})
-        finally:
-            set_grad_mode(evaluator, enabled)
         if not is_none(changed):
             (found,) = _tensors(evaluator, changed)
     return found
@@ -347,10 +343,8 @@ def _accumulate(
     present = leaf.get_attribute(evaluator, "grad")
     is_kept = leaf in evaluator.capture.retaining  # of a tensor that is no leaf: a new sum
     if isinstance(present, TensorVariable) and not keeps and not is_kept:
-        enabled = torch.is_grad_enabled()
-        set_grad_mode(evaluator, False)
-        present.call_method(evaluator, "add_", [gradient], {})
-        set_grad_mode(evaluator, enabled)
+        with grad_mode(evaluator, False):
+            present.call_method(evaluator, "add_", [gradient], {})
         return
     stored: VariableTracker = gradient
     if isinstance(present, TensorVariable):

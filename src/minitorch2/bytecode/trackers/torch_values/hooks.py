@@ -119,16 +119,16 @@ def check_asked(capture: Capture, residual: Residual, code: CodeType, step: int)
         raise AskedLaterError(min(places))
 
 
-def asked_about(code: CodeType, outputs: Sequence[Node]) -> list[Node]:
-    """Return the outputs of a graph that code may ask about, if there are several.
+def asked_about(code: CodeType, outputs: Sequence[Node]) -> dict[Node, Callable[..., Any]]:
+    """Return the outputs of a graph that code may ask about, if there are several, and `alias`.
 
     They share one operator of autograd's. PyTorch calls the hooks of all of them if a gradient
     flows to one, so each needs an operator of its own.
     """
     if ASKING.isdisjoint(code.co_names):
-        return []
+        return {}
     found = [node for node in outputs if _has_history(node)]
-    return found if len(found) > 1 else []
+    return dict.fromkeys(found if len(found) > 1 else (), torch.ops.aten.alias.default)
 
 
 def _has_history(node: Node) -> bool:

@@ -1,6 +1,6 @@
 """Context managers of PyTorch whose effect no graph can express.
 
-Examples are `torch.inference_mode`, `torch.device` and hooks on saved tensors. The graph breaks
+Examples are hooks on saved tensors and profilers. The graph breaks
 where one is entered and where it is left, both done by Python. The body is captured under it.
 """
 
@@ -18,7 +18,6 @@ from minitorch2.bytecode.trackers.python_values.classes import constructs
 from minitorch2.bytecode.trackers.python_values.constant import NONE
 
 OUTSIDE_CONTEXTS: Final[tuple[type, ...]] = (
-    torch.inference_mode,
     torch.autograd.graph.saved_tensors_hooks,
     torch.autograd.graph.save_on_cpu,
     torch.autograd.profiler.profile,

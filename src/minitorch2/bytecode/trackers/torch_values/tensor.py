@@ -413,8 +413,7 @@ class TensorVariable(VariableTracker):
         """``x.is_conj()`` and its like: an input's class guard fixes them; others may vary."""
         real = self.real(evaluator)
         if name == "is_inference":
-            made_here = torch.is_inference_mode_enabled()
-            return ConstantVariable(made_here if real is None else real.is_inference())
+            return ConstantVariable((self.fake.meta if real is None else real).is_inference())
         nodes = self.node.graph.nodes
         values = [node.meta["val"] for node in nodes if "val" in node.meta]
         if any(isinstance(value, torch.Tensor) and value.is_complex() for value in values):
