@@ -114,7 +114,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--seconds", type=float, default=2.0, help="spent on timing each case")
     parser.add_argument("--backend", default="eager", help="table1: what runs the graphs")
     parser.add_argument("--resume", action="store_true", help="table1: only what is missing")
-    parser.add_argument("--device", default="cpu", help="breadth, table4: where it runs")
+    parser.add_argument("--device", default="cpu", help="breadth, scale, table4: where it runs")
     options = parser.parse_args(arguments)
     if options.suite == "table1":
         given = options.peer, options.only, options.backend
@@ -130,7 +130,7 @@ def main(arguments: Sequence[str]) -> int:
     if options.suite == "script":
         return script.run(options.only, RESULTS, console)
     if options.suite == "scale":
-        return scale.run(RESULTS, console)
+        return scale.run(RESULTS, console, options.device, options.peer)
     if options.suite == "lazy":
         return lazy.run(options.only, 2000, console)
     if options.suite == "dynamic":

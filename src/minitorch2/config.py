@@ -148,6 +148,9 @@ class Config:
     fallback_random: Annotated[
         bool, "random operators draw eager's numbers; if not, kernels draw their own, from a seed"
     ] = True
+    bucket_bytes: Annotated[
+        int, "gradients are given after each so many bytes of them; 0 = all at once", Range(0)
+    ] = 0
     # Loops
     max_fusion_size: Annotated[int, "most loop nests that one kernel may hold", Range(1)] = 64
     realize_reads_threshold: Annotated[

@@ -11,20 +11,21 @@ from datetime import timedelta
 from importlib import import_module
 from multiprocessing import connection, get_context
 
-SECONDS = 60
+SECONDS = int(os.environ.get("JOB_SECONDS", "60"))
 """The time limit of one program, in which the first one starts its process."""
 
 
 class Job:
-    """Processes with ranks 0 to ``world - 1`` and a group among them."""
+    """Processes with ranks 0 to ``world - 1`` and a group among them; each has a GPU, if any."""
 
-    def __init__(self, world=2):
+    def __init__(self, world=2, backend="gloo"):
         context = get_context("spawn")
         self.pipes, self.processes = [], []
         port = free_port()
         for rank in range(world):
             ours, theirs = context.Pipe()
-            process = context.Process(target=_serve, args=(theirs, rank, world, port), daemon=True)
+            given = theirs, rank, world, port, backend
+            process = context.Process(target=_serve, args=given, daemon=True)
             process.start()
             theirs.close()
             self.pipes.append(ours)
@@ -76,14 +77,16 @@ def free_port():
         return probe.getsockname()[1]
 
 
-def _serve(pipe, rank, world, port):
+def _serve(pipe, rank, world, port, backend):
     import torch
     import torch.distributed as dist
 
     os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
     torch.set_num_threads(1)
     limit = timedelta(seconds=SECONDS)
-    dist.init_process_group("gloo", rank=rank, world_size=world, timeout=limit)
+    if "cuda" in backend:
+        torch.cuda.set_device(rank)
+    dist.init_process_group(backend, rank=rank, world_size=world, timeout=limit)
     while True:
         try:
             module, name, args = pipe.recv()

@@ -24,10 +24,13 @@ from torch.nn.parallel import DistributedDataParallel
 import minitorch2
 from minitorch2 import stages
 
+PLACE = ["around"]
+"""Whether DDP models are compiled from around or inside: `compile(DDP(m))` or `DDP(compile(m))`."""
 
-def compare(name, backend="aot_eager"):
+
+def compare(name, backend="aot_eager", place="around"):
     """Run a program eagerly and compiled; return both results and the counts of compiling."""
-    program = globals()[name]
+    program, PLACE[:] = globals()[name], [place]
     torch.manual_seed(0)
     expected = program(lambda f: f)
     torch.manual_seed(0)
@@ -68,7 +71,7 @@ def gradients(model):
         gradient = parameter.grad
         if hasattr(gradient, "full_tensor"):
             gradient = gradient.full_tensor()
-        found[name.removeprefix("module.")] = None if gradient is None else gradient.clone()
+        found[name.rpartition("module.")[2]] = None if gradient is None else gradient.clone()
     return found
 
 
@@ -85,33 +88,45 @@ def train(run, model, steps=3):
     return losses, gradients(model)
 
 
+def distributed(compile, net=None, **options):
+    """Return a model that DDP wraps, with buckets of one layer each, and what is called."""
+    net = net or Net()
+    options = {"bucket_cap_mb": 0.001, **options}
+    if PLACE == ["inside"]:
+        model = DistributedDataParallel(compile(net), **options)
+        return model, model
+    model = DistributedDataParallel(net, **options)
+    return model, compile(model)
+
+
 def around(compile, **options):
-    """compile(DDP(m)), with buckets of one layer each"""
+    """compile(DDP(m))"""
     model = DistributedDataParallel(Net(), bucket_cap_mb=0.001, **options)
     return train(compile(model), model)
 
 
-def inside(compile):
+def inside(compile, **options):
     """DDP(compile(m))"""
     net = Net()
-    model = DistributedDataParallel(compile(net), bucket_cap_mb=0.001)
+    model = DistributedDataParallel(compile(net), bucket_cap_mb=0.001, **options)
     return train(model, net)
 
 
 def static_graph(compile):
     """the first step tells what all later steps use"""
-    return around(compile, static_graph=True)
+    model, run = distributed(compile, static_graph=True)
+    return train(run, model)
 
 
 def bucket_views(compile):
     """gradients are views of the buckets"""
-    return around(compile, gradient_as_bucket_view=True)
+    model, run = distributed(compile, gradient_as_bucket_view=True)
+    return train(run, model)
 
 
 def no_sync(compile):
     """gradients are summed on each rank for one step, and averaged at the next one"""
-    model = DistributedDataParallel(Net())
-    run = compile(model)
+    model, run = distributed(compile)
     seen = []
     for step in range(4):
         with model.no_sync() if step % 2 == 0 else contextlib.nullcontext():
@@ -122,8 +137,7 @@ def no_sync(compile):
 
 def join(compile):
     """ranks with more batches than others: those that have ended shadow their collectives"""
-    model = DistributedDataParallel(Net())
-    run = compile(model)
+    model, run = distributed(compile)
     losses = []
     with model.join():
         for step in range(2 + dist.get_rank()):
@@ -135,8 +149,8 @@ def join(compile):
 
 def unused(compile):
     """parameters that no rank uses, and some that only one rank uses"""
-    model = DistributedDataParallel(Net(extra=True), find_unused_parameters=True)
-    run, seen = compile(model), []
+    model, run = distributed(compile, Net(extra=True), find_unused_parameters=True)
+    seen = []
     for step in range(3):
         run(batch(step), dist.get_rank() == step % 2).square().mean().backward()
         seen.append(gradients(model))
@@ -145,9 +159,9 @@ def unused(compile):
 
 def half_precision_hook(compile):
     """gradients are sent as float16"""
-    model = DistributedDataParallel(Net())
+    model, run = distributed(compile)
     model.register_comm_hook(None, default_hooks.fp16_compress_hook)
-    return train(compile(model), model)
+    return train(run, model)
 
 
 def power_sgd_hook(compile):
@@ -156,12 +170,12 @@ def power_sgd_hook(compile):
     The factors begin as random numbers, drawn in the order in which gradients arrive. So one matrix
     alone is large enough to be compressed.
     """
-    model = DistributedDataParallel(Net())
+    model, run = distributed(compile, bucket_cap_mb=25)
     state = powerSGD_hook.PowerSGDState(
         None, matrix_approximation_rank=1, start_powerSGD_iter=2, min_compression_rate=6
     )
     model.register_comm_hook(state, powerSGD_hook.powerSGD_hook)
-    return train(compile(model), model, steps=4)
+    return train(run, model, steps=4)
 
 
 def whole_step(compile):
@@ -286,15 +300,15 @@ class Block(nn.Module):
         return self.linear(passed(x, self.number)).tanh()
 
 
-def computed_first(where):
+def computed_first(where, backend="aot_eager", bucket_cap_mb=1):
     """Return how many of three blocks are differentiated before each of their buckets is sent."""
     net = nn.Sequential(*map(Block, range(3)))
     if where == "blocks":
         for block in net:
-            block.forward = minitorch2.compile(block.forward, backend="aot_eager")
-    whole = minitorch2.compile(net, backend="aot_eager") if where == "whole" else net
-    model = DistributedDataParallel(whole, bucket_cap_mb=1)
-    sent = []
+            block.forward = minitorch2.compile(block.forward, backend=backend)
+    whole = minitorch2.compile(net, backend=backend) if where == "inside" else net
+    model = DistributedDataParallel(whole, bucket_cap_mb=bucket_cap_mb)
+    run, sent = minitorch2.compile(model, backend=backend) if where == "around" else model, []
 
     def send(state, bucket):
         sent.append(len(DONE))
@@ -304,5 +318,5 @@ def computed_first(where):
     for _ in range(2):  # the buckets of the second step are in the order of the first gradients
         DONE.clear()
         sent.clear()
-        model(torch.ones(2, WIDTH, requires_grad=True)).sum().backward()
+        run(torch.ones(2, WIDTH, requires_grad=True)).sum().backward()
     return sent

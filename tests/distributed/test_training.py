@@ -19,6 +19,20 @@ def test_ranks_train_as_eagerly(job, name):
         assert counts["graphs"] > 0 or name in IN_PYTHON, counts
 
 
+OF_DDP = (
+    "static_graph", "bucket_views", "no_sync", "join", "unused",
+    "half_precision_hook", "power_sgd_hook",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", OF_DDP)
+def test_a_compiled_model_inside_of_ddp_keeps_what_its_options_mean(job, name):
+    for expected, found, counts in job.run("compare", name, "aot_eager", "inside"):
+        torch.testing.assert_close(found, expected)
+        assert counts["graphs"] > 0 and counts["graph_breaks"] == 0
+        assert counts.get("parts_of_backward", 0) > 1 or name == "power_sgd_hook"
+
+
 @pytest.mark.parametrize("name", ["around", "sharded"])
 def test_ranks_train_with_kernels(job, name):
     for expected, found, counts in job.run("compare", name, "numba"):
@@ -32,7 +46,16 @@ def test_ranks_compile_the_same(job):
 
 
 @pytest.mark.parametrize(
-    ("where", "done"), [("eager", [0, 1, 2]), ("whole", [3, 3, 3]), ("blocks", [1, 2, 3])]
+    ("where", "done"), [("eager", [0, 1, 2]), ("blocks", [0, 1, 2]), ("inside", [0, 1, 2])]
 )
-def test_gradients_of_compiled_blocks_are_sent_while_others_are_computed(job, where, done):
+def test_gradients_are_sent_while_others_are_computed(job, where, done):
+    """The backward of a compiled model is cut where a bucket is full, as early as in eager mode."""
     assert job.run("computed_first", where) == [done, done]
+
+
+def test_kernels_of_later_buckets_run_behind_the_first_message(job):
+    assert job.run("computed_first", "around", "numba") == [[0, 1, 2]] * 2
+
+
+def test_one_bucket_for_all_gradients_is_one_backward_graph(job):
+    assert job.run("computed_first", "inside", "aot_eager", 24) == [[3]] * 2

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import replace
 from functools import partial
+from importlib import import_module
 from typing import Any
 
 import torch
@@ -23,7 +24,7 @@ from minitorch2.autograd.joint import TracedProgram, trace_program
 from minitorch2.autograd.lift import lift_attributes
 from minitorch2.autograd.partition import Partitioner, min_cut_partition, split_block
 from minitorch2.autograd.plan import FunctionPlan, ProgramPlan, Repetition, tensor_positions
-from minitorch2.autograd.runtime import Compiler, LazilyCompiled, compile_backward
+from minitorch2.autograd.runtime import Compiler, LazilyCompiled, compile_backward, joined
 from minitorch2.autograd.trace import Decompositions
 from minitorch2.autograd.wrappers import WrappedGradient, on_plain_tensors
 from minitorch2.errors import UnsupportedError
@@ -220,10 +221,16 @@ def _training(
     run_passes("post_grad", parts.backward)
     _record("forward graph", parts.forward)
     _record("backward graph", parts.backward)
-    backward = LazilyCompiled(partial(compile_backward, backward_compiler, parts.backward))
+    function, repetition = FunctionPlan.of(program, parts, requiring), Repetition.of(program)
+    graphs, places = [parts.backward], tuple[Any, ...]()
+    if config.current().bucket_bytes:
+        module = import_module("minitorch2.distributed.cut_backward")  # deferred: an extension
+        graphs, places = module.cut_backward(parts.backward, config.current().bucket_bytes)
+        function = replace(function, parts=places)
+    compiled = [LazilyCompiled(partial(compile_backward, backward_compiler, g)) for g in graphs]
+    backward = joined(compiled)
     if stages.wanted("cut.dot"):
         stages.record("cut.dot", draw_cut(parts), subject=(parts, backward))
-    function, repetition = FunctionPlan.of(program, parts, requiring), Repetition.of(program)
     forward = _compiled(forward_compiler, parts.forward)
     plan = replace(plan, function=function, repetition=repetition)
     return CompiledProgram(plan, forward, backward)

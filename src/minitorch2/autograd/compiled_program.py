@@ -16,7 +16,6 @@ from minitorch2.autograd.runtime import (
     LazilyCompiled,
     inference_runner,
     picker,
-    training_runner,
     with_epilogue,
     without_autocast,
     without_grad,
@@ -86,7 +85,7 @@ class CompiledProgram:
         forward = without_views(without_autocast(self.forward), plan.outputs)
         if plan.epilogue.mutations:
             forward = _writing_early(forward, plan.epilogue)
-        apply = training_runner(plan.function, forward, self.backward, again)
+        apply = self.backward.runner(plan.function, forward, again)
         return with_epilogue(spend(apply, plan.spent), plan.epilogue, plan.outputs)
 
 

@@ -55,7 +55,8 @@ class FunctionPlan:
     saved. ``saved`` tells the source of each value for backward, and ``numbers`` lists those that
     are sizes and not tensors. ``tangents`` are the outputs that have gradients. ``reads`` holds for
     each input the tangents on which its gradient depends. ``unused`` are the inputs that require
-    gradients but of which no output is a differentiable function.
+    gradients but of which no output is a differentiable function. ``parts`` are those of a backward
+    graph that is cut (`distributed.cut_backward.Part`).
     """
 
     inputs: int
@@ -66,6 +67,7 @@ class FunctionPlan:
     tangent_layouts: tuple[Layout, ...]
     reads: tuple[frozenset[int], ...]
     unused: tuple[int, ...]
+    parts: tuple[Any, ...] = ()
 
     @staticmethod
     def of(program: TracedProgram, parts: Partition, requiring: Set[int]) -> FunctionPlan:

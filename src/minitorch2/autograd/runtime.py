@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
+from importlib import import_module
 from operator import itemgetter
 from typing import Any, TypeAlias
 
@@ -84,6 +85,16 @@ class LazilyCompiled:
                 self.call, self._make = self._first(call, spare) if spare else call, None
         return self.call
 
+    def runner(
+        self, plan: FunctionPlan, forward: BoxedCall, again: EagerGradients
+    ) -> Callable[..., Sequence[Any]]:
+        """Return a function that gives the graph's outputs, with this backward graph.
+
+        The argument ``again`` computes gradients that can be differentiated.
+        """
+        apply = applier(make_function(plan, forward, self, again))
+        return _without_history(apply, plan.unused) if plan.unused else apply
+
     def _first(self, call: BoxedCall, spare: BoxedCall) -> BoxedCall:
         """Make the first call: if the compiled code does not work, run the graph uncompiled."""
 
@@ -125,6 +136,15 @@ def compile_backward(compiler: Compiler, module: GraphModule) -> CompiledBackwar
     return compiled_graph(compiled, donated), spare if is_suppressed else None
 
 
+def joined(parts: Sequence[LazilyCompiled]) -> LazilyCompiled | None:
+    """Return a backward graph that may be cut in parts (`FunctionPlan.parts`); None if none is."""
+    if len(parts) < 2:
+        return parts[0] if parts else None
+    # Deferred: an extension, for programs that send gradients while others are computed.
+    module = import_module("minitorch2.distributed.backward_in_parts")
+    return module.BackwardInParts(parts)  # type: ignore[no-any-return]
+
+
 def run_as_it_is(module: GraphModule, example_inputs: Sequence[Any] = ()) -> BoxedCall:
     """Return the graph as a function in the boxed convention that runs operator by operator."""
 
@@ -159,17 +179,6 @@ def inference_runner(
     return run
 
 
-def training_runner(
-    plan: FunctionPlan, forward: BoxedCall, backward: LazilyCompiled, again: EagerGradients
-) -> Callable[..., Sequence[Any]]:
-    """Return a function that gives the graph's outputs, with a compiled backward graph.
-
-    The argument ``again`` computes gradients that can be differentiated.
-    """
-    apply = _applier(make_function(plan, forward, backward, again))
-    return _without_history(apply, plan.unused) if plan.unused else apply
-
-
 def with_epilogue(
     apply: Callable[..., Sequence[Any]], epilogue: Epilogue, outputs: int
 ) -> Callable[..., Sequence[Any]]:
@@ -201,7 +210,7 @@ def _without_history(
     return apply_detached
 
 
-def _applier(function: type[torch.autograd.Function]) -> Callable[..., Sequence[Any]]:
+def applier(function: type[torch.autograd.Function]) -> Callable[..., Sequence[Any]]:
     """Return ``function.apply`` without its Python work for functorch at each input.
 
     That work unwraps tensors that outlived their transform. Only those need it: they share the
@@ -227,7 +236,7 @@ def make_function(
     part.
     """
     own, note = plan.outputs, again.note
-    keep, arguments_of = _keeper(plan), _argument_maker(plan, backward)
+    keep, arguments_of = keeper(plan), argument_maker(plan, backward)
 
     class CompiledFunction(torch.autograd.Function):
         """Forward and backward are compiled graphs."""
@@ -261,7 +270,7 @@ def make_function(
         def gradients(ctx: Any, given: list[Any]) -> tuple[torch.Tensor | None, ...]:
             """Return the gradient of each input; take the tangents out of the list."""
             needs_graph = torch.is_grad_enabled()
-            if needs_graph or any(map(_is_batch, given)):
+            if needs_graph or any(map(is_batch, given)):
                 found = again.gradients(ctx.call, given)
                 if found is not None:
                     return found
@@ -274,14 +283,14 @@ def make_function(
                 sources.append(torch.empty(0, requires_grad=True))  # copies have no history
             with torch.no_grad():
                 found = tuple(call(arguments))
-            return _differentiable_once(found, sources)
+            return differentiable_once(found, sources)
 
     # A derived class asks, at each call, which of several functions this one is.
     CompiledFunction._backward_cls.apply = CompiledFunction.backward  # type: ignore[attr-defined]
     return CompiledFunction
 
 
-def _keeper(plan: FunctionPlan) -> Callable[[Any, tuple[Any, ...]], None]:
+def keeper(plan: FunctionPlan) -> Callable[[Any, tuple[Any, ...]], None]:
     """Return ``keep(ctx, (*inputs, *outputs))``, which saves backward's values in the context."""
     places, own = plan.places(), plan.inputs
     tensors = picker([place for i, place in enumerate(places) if i not in plan.numbers])
@@ -301,7 +310,7 @@ def _keeper(plan: FunctionPlan) -> Callable[[Any, tuple[Any, ...]], None]:
     return keep
 
 
-def _argument_maker(
+def argument_maker(
     plan: FunctionPlan, backward: LazilyCompiled
 ) -> Callable[[Any, list[Any]], list[Any]]:
     """Return ``arguments_of(ctx, tangents)``, which collects the arguments of the backward graph.
@@ -316,7 +325,7 @@ def _argument_maker(
             for i, number in zip(plan.numbers, ctx.numbers, strict=True):
                 arguments.insert(i, number)
         for i in backward.written:
-            if _is_seen_elsewhere(arguments[i]):
+            if is_seen_elsewhere(arguments[i]):
                 arguments[i] = arguments[i].clone()
         if plan.some_may_be_unused:
             sizes = ctx.sizes if plan.sizes_vary else None
@@ -335,12 +344,12 @@ def picker(places: Sequence[int]) -> Callable[[Sequence[Any]], tuple[Any, ...]]:
     return lambda values: tuple(values[place] for place in places)
 
 
-def _is_batch(tensor: Any) -> bool:
+def is_batch(tensor: Any) -> bool:
     """Return whether a gradient is a batch (``is_grads_batched``), which no kernel can read."""
     return tensor is not None and (is_batched_by_autograd(tensor) or is_batched(tensor))
 
 
-def _is_seen_elsewhere(tensor: torch.Tensor) -> bool:
+def is_seen_elsewhere(tensor: torch.Tensor) -> bool:
     """Return whether more than the caller's list refers to a tensor or to its memory.
 
     That may be a graph that is kept (``retain_graph``), a hook on saved tensors, or code that has
@@ -392,7 +401,7 @@ class _DifferentiableOnce(torch.autograd.Function):
         )
 
 
-def _differentiable_once(results: tuple[Any, ...], sources: list[torch.Tensor]) -> tuple[Any, ...]:
+def differentiable_once(results: tuple[Any, ...], sources: list[torch.Tensor]) -> tuple[Any, ...]:
     """Mark results as dependent on ``sources``, in a way that is not differentiable."""
     present = [t for t in results if t is not None]
     marked = iter(_DifferentiableOnce.apply(len(present), *present, *sources))  # type: ignore[no-untyped-call]

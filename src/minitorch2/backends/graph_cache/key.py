@@ -33,7 +33,7 @@ WITHOUT_INFLUENCE: Final = frozenset([
 """Options about what is captured, which the graph shows, and about the cache itself."""
 
 _PACKAGES: Final = ("torch", "numba", "llvmlite", "triton", "sympy")
-_FLOORS: Final = ("autograd", "backends", "codegen", "graph", "loopir", "native")
+_FLOORS: Final = ("autograd", "backends", "codegen", "distributed", "graph", "loopir", "native")
 """Whose code makes a compiled graph of a captured one."""
 
 SETTINGS: Final = (

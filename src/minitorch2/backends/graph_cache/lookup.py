@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, TypeAlias
 from weakref import WeakKeyDictionary, WeakValueDictionary
@@ -138,7 +138,7 @@ class _Compilation:
             return run
         try:
             guards, text = self.sizes.learned(), self.forward.source()
-            self.entry = Entry(program.plan, guards, text, counts=(counted(log.counts), {}))
+            self.entry = Entry(program.plan, guards, text, counts=(counted(log.counts),))
             payload = self.entry.payload()
         except (Bypass, UnspellableError) as reason:
             note_bypass(str(reason))
@@ -155,12 +155,13 @@ class _Compilation:
 
     def _compile_backward(self, module: GraphModule, examples: Sequence[Any]) -> CompiledGraph:
         compiled = self.compiler(module, examples)
-        if self.entry is not None and compiled.source is not None:
-            counts = (self.entry.counts[0], counted(compiled.counts))
+        entry, self.entry = self.entry, None
+        if entry is not None and compiled.source is not None:
             try:
-                text = compiled.source()
-                entry = replace(self.entry, backward=text, written=compiled.written, counts=counts)
-                cache.store(self.key, entry.payload())
+                self.entry = entry.followed_by(compiled, compiled.source())
+                function = entry.plan.function
+                if function and len(self.entry.backward) >= len(function.parts):
+                    cache.store(self.key, self.entry.payload())
             except UnspellableError as reason:
                 note_bypass(str(reason))
         return compiled

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from importlib import import_module
 from types import CodeType
@@ -155,15 +156,17 @@ def compile_frame(frame: Frame, compiler: FrameCompiler) -> CompiledFrame:
         GraphBreakError: there is a graph break, and the region wants one graph.
     """
     forbid_disguised_tensors()
+    in_job: Callable[[], AbstractContextManager[object]] = nullcontext
     if torch.distributed.is_available() and torch.distributed.is_initialized():
-        import_module("minitorch2.distributed.collectives")  # extends this compiler
+        in_job = import_module("minitorch2.distributed.job").in_job  # extends this compiler
     try:
-        return _compile_frame(frame, compiler)
+        with in_job():
+            return _compile_frame(frame, compiler)
     except UnsupportedError as reason:
         if reason.code != "unbacked-size" or not config.current().capture_data_dependent:
             raise
         _LOGGER.debug("once more without numbers that only data will tell: %s", reason)
-    with config.patch(capture_data_dependent=False):
+    with in_job(), config.patch(capture_data_dependent=False):
         return _compile_frame(frame, compiler)
 
 

@@ -37,7 +37,8 @@ FROZEN = ("<frozen _collections_abc>", "<frozen abc>", "<frozen os>")
 STAND_INS = (PACKAGE + "bytecode/polyfills/", PACKAGE + "bytecode/numpy_capture/bodies/")
 MARKS = PACKAGE + "marks/"
 COLLECTIVES = PACKAGE + "distributed/collectives.py"
-COMPILER = tuple(PACKAGE + floor for floor in ("autograd/", "backends/", "codegen/", "native/"))
+_ROOMS = ["autograd/", "backends/", "codegen/", "native/", "distributed/backward_in_parts.py"]
+COMPILER = tuple(PACKAGE + room for room in _ROOMS)
 INLINED_TORCH = (
     "_jit_internal.py",
     "_tensor.py",
