@@ -4,7 +4,8 @@ The operation that shows a bug stands in the middle of some twenty that have not
 `python -m tests.mutants.haystacks` plants each bug, lets `minitorch2.bisect` search, and counts.
 
 A bug of capture makes a function wrong whose graphs are all right: it is found and blamed, and
-there is no graph to cut. A bug of guards makes a second call wrong, and is found likewise.
+there is no graph to cut. A bug of guards makes a second call wrong, and is found likewise. Scripts
+are searched as a backend, which gets the captured graph.
 
 `left_out` has the reason for each bug that has no program here.
 """
@@ -13,8 +14,8 @@ import sys
 import textwrap
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -22,6 +23,11 @@ from torch import Tensor
 
 import minitorch2
 from minitorch2.explorer.bisection import Bisection
+from minitorch2.explorer.bisection.outcomes import copies_of
+from minitorch2.explorer.bisection.programs import Program
+from minitorch2.explorer.bisection.trials import Earlier
+from minitorch2.graph.graph_module import GraphModule
+from tests.mutants import needles
 from tests.mutants.left_out import why_left_out
 from tests.mutants.mutants import MUTANTS, Mutant
 from tests.mutants.test_mutants import own_kernels
@@ -37,11 +43,13 @@ class Haystack:
         needle: the function that the bug makes wrong.
         inputs: its arguments.
         backend: the backend that has the bug.
+        options: of the compilation.
     """
 
     needle: Function
     inputs: Callable[[], list[Any]]
-    backend: str = "numba"
+    backend: str | Function = "numba"
+    options: dict[str, Any] = field(default_factory=dict)
 
     def __call__(self, *inputs: Any) -> Any:
         """Run the needle between operations that are right."""
@@ -119,31 +127,36 @@ def looked_up(x: Tensor) -> Tensor:
     return F.embedding(rows, x, sparse=True)
 
 
-class Pair(NamedTuple):
-    first: int
-    second: int
-
-    def index(self, *_: Any) -> int:
-        return 7
-
-
-def method_of_pair(x: Tensor) -> Tensor:
-    return x * Pair(1, 2).index(1)
-
-
-def hooked(x: Tensor) -> Tensor:
-    y = x.sin()
-    y.register_hook(lambda gradient: gradient * 2)
-    return y.cos()
-
-
-def new_of_shape(x: Tensor) -> Tensor:
-    return x.new(torch.Size([2, 3])).fill_(1) + x.sum()
-
-
 def strided() -> list[Tensor]:
     x, hay = tensors((4, 10))()
     return [x[:, ::2], hay]
+
+
+def scripted(module: GraphModule, examples: list[Any]) -> Function:
+    """Run a graph as a script; two runs in front, on copies, let it profile and specialize."""
+    program = Program.of(module, examples)
+    script = minitorch2.jit.script(program.function())
+    held = program.inputs[len(examples) :]
+
+    def run(*inputs: Any) -> Any:
+        for _ in range(2):
+            script(*copies_of([*inputs, *held]))
+        return script(*inputs, *held)
+
+    return run
+
+
+def writes_detached(x: Tensor) -> Tensor:
+    y = x * 2
+    y.add_(x)
+    y.detach().mul_(2)
+    return y
+
+
+def in_turn(x: Tensor) -> Tensor:
+    a, b = x.sin(), x.cos()
+    c, d = a - b, b - a
+    return c * d - a
 
 
 HAYSTACKS: dict[str, Haystack] = {
@@ -180,85 +193,130 @@ HAYSTACKS: dict[str, Haystack] = {
         lambda x: torch.exp(x) + 1, tensors((8, 8))
     ),
     "what is masked off is 0 instead of the given value": Haystack(masked_pad, tensors((4, 5))),
+    "dead code ignores writes that the caller sees": Haystack(
+        writes_detached, tensors((4,)), scripted
+    ),
+    "generated Python computes expressions in another order than the program": Haystack(
+        in_turn, tensors((4,)), scripted
+    ),
 }
 """By the bug."""
 
 
 CAPTURED: dict[str, Haystack] = {
     "methods of a named tuple do not take the place of a tuple's": Haystack(
-        method_of_pair, tensors((4, 5))
+        needles.method_of_pair, tensors((4, 5))
     ),
-    "hooks in the graph change no gradient": Haystack(hooked, tensors((4, 5), grad=True)),
+    "hooks in the graph change no gradient": Haystack(needles.hooked, tensors((4, 5), grad=True)),
     "Tensor.new of a shape makes a tensor of the numbers in it": Haystack(
-        new_of_shape, tensors((4, 5))
+        needles.new_of_shape, tensors((4, 5))
+    ),
+    "both sides of a graph break at a branch go on in the same place": Haystack(
+        needles.branches, tensors((4,))
+    ),
+    "changes of dicts that came from outside are lost": Haystack(
+        needles.writes_dict, lambda: [torch.ones(3), {"calls": 1}, torch.ones(6, 5)]
+    ),
+    "of two writes to a global variable the first one counts": Haystack(
+        needles.writes_global_twice, tensors((4,))
+    ),
+    "of two gradients of a leaf the second one counts": Haystack(
+        needles.two_gradients, tensors((4,))
+    ),
+    "hooks of leaves are lost": Haystack(needles.hook_of_leaf, tensors((4,))),
+    "hooks that the captured code sets on a module are not called": Haystack(
+        needles.sets_hook_on_module, tensors((2, 4))
+    ),
+    "instances do not see what was assigned to their class": Haystack(
+        needles.assigns_to_class, tensors((4,))
+    ),
+    "a context variable that is set is not set at the end": Haystack(
+        needles.sets_context_variable, tensors((4,))
+    ),
+    "a generator that was seeded is left as it was": Haystack(
+        needles.seeds_generator, tensors((4,))
+    ),
+    "the text of a shape has the names of its symbols": Haystack(
+        needles.text_of_shape, tensors((5, 6)), options={"dynamic": True}
+    ),
+    "a checkpoint that writes to a buffer is computed again as a whole": Haystack(
+        needles.checkpoint_with_write, tensors((4,), grad=True)
+    ),
+    "an attribute that is no name of Python's is written behind a dot": Haystack(
+        needles.odd_attribute, lambda: [torch.ones(3), needles.Named(), torch.ones(6, 5)]
+    ),
+    "behind a break an id is not found among the numbers that ids became": Haystack(
+        needles.id_behind_break, tensors((4,))
+    ),
+    "a graph breaks between a tensor and a later question about its gradient": Haystack(
+        needles.keeps_gradient_behind_break, tensors((4,), grad=True)
+    ),
+    "a write to what max has chosen is lost": Haystack(needles.writes_to_chosen, tensors((4,))),
+    "a call that may raise and that nobody reads is dead code": Haystack(
+        needles.may_raise, tensors((4,))
     ),
 }
 """The bugs of capture: the function is wrong, and each of its graphs is right."""
 
-
-def scaled(x: Tensor, n: Any) -> Tensor:
-    return x * n + x.shape[0]
-
-
-def in_order(x: Tensor, parts: dict[str, float]) -> Tensor:
-    for number in parts.values():
-        x = x.sin() * number
-    return x
-
-
-def applied(x: Tensor, function: Function) -> Tensor:
-    found: Tensor = function(x)
-    return found * 2
-
-
-def doubled(x: Tensor) -> Tensor:
-    return x * 2
-
-
-def halved(x: Tensor) -> Tensor:
-    return x / 2
-
-
 X = torch.arange(12.0).reshape(3, 4)
-LATER: dict[str, tuple[Function, list[Any], list[Any]]] = {
-    "sizes of tensors are not guarded": (scaled, [X, 2], [X[:2], 2]),
-    "the values of numbers and strings are not guarded": (scaled, [X, 2], [X, 3]),
+LATER: dict[str, tuple[Function, list[Earlier], list[Any]]] = {
+    "sizes of tensors are not guarded": (needles.scaled, [[X, 2]], [X[:2], 2]),
+    "the values of numbers and strings are not guarded": (needles.scaled, [[X, 2]], [X, 3]),
     "the order of a dict's keys is not guarded": (
-        in_order, [X, {"a": 2.0, "b": 3.0}], [X, {"b": 3.0, "a": 2.0}],
+        needles.in_order, [[X, {"a": 2.0, "b": 3.0}]], [X, {"b": 3.0, "a": 2.0}],
+    ),
+    "what runs takes an absent key for a present one": (
+        needles.may_have, [[X, {"b": 2.0}]], [X, {"a": 2.0}],
     ),
     "a function that another one replaced is taken for the same": (
-        applied, [X, doubled], [X, halved],
+        needles.applied, [[X, needles.doubled]], [X, needles.halved],
+    ),
+    "the code of a function is not guarded": (needles.helped, [[X], needles.change_code], [X]),
+    "a function of PyTorch that was replaced is the old one": (
+        needles.sines, [[X], needles.replace_sine], [X],
+    ),
+    "an attribute that a function gets later is not seen": (
+        needles.attribute_of_function, [[X], needles.set_attribute], [X],
+    ),
+    "code that was captured without deterministic algorithms runs with them": (
+        needles.asks_for_determinism, [[X], needles.make_deterministic], [X],
     ),
 }  # fmt: skip
-"""The bugs of guards: the function, the arguments of a first call, and those of a wrong second."""
+"""The bugs of guards: the function, what comes earlier, and the arguments of a wrong call."""
 SEARCHED = HAYSTACKS.keys() | CAPTURED.keys() | LATER.keys()
 
 
 def searched_later(mutant: Mutant) -> Bisection:
     """What the search finds in the second of two calls while a bug is planted."""
-    function, first, second = LATER[mutant.bug]
     with mutant.plant.planted():
+        return search_later(mutant.bug)
+
+
+def search_later(bug: str) -> Bisection:
+    """What the search finds in the program that a bug of guards makes wrong."""
+    function, earlier, arguments = LATER[bug]
+    with needles.world_kept():
         return minitorch2.bisect(
-            function,
-            *second,
-            earlier=[first],
-            backend="eager",
-            options={"dynamic": False},
-            path=None,
-        )
+            function, *arguments, earlier=earlier, backend="aot_eager",
+            options={"dynamic": False}, path=None,
+        )  # fmt: skip
 
 
 def searched(mutant: Mutant) -> Bisection:
     """What the search finds while a bug is planted."""
     if mutant.bug in LATER:
         return searched_later(mutant)
-    haystack = (HAYSTACKS | CAPTURED)[mutant.bug]
-    torch.manual_seed(0)
     with own_kernels(mutant), mutant.plant.planted():
-        return minitorch2.bisect(
-            haystack, *haystack.inputs(), backend=haystack.backend, options={"cache": False},
-            path=None,
-        )  # fmt: skip
+        return search((HAYSTACKS | CAPTURED)[mutant.bug])
+
+
+def search(haystack: Haystack) -> Bisection:
+    """What the search finds in a haystack."""
+    torch.manual_seed(0)
+    return minitorch2.bisect(
+        haystack, *haystack.inputs(), backend=haystack.backend,
+        options={"cache": False} | haystack.options, path=None,
+    )  # fmt: skip
 
 
 def is_small(found: Bisection) -> bool:

@@ -74,7 +74,7 @@ def bisect(
     options: Options | None = None,
     path: str | Path | None = "minimal_program.py",
     own_process: bool = False,
-    earlier: Sequence[Sequence[Any]] = (),
+    earlier: Sequence[Sequence[Any] | Callable[[], object]] = (),
 ) -> Bisection:
     """Find out why a compiled function is not what eager PyTorch computes.
 
@@ -86,7 +86,8 @@ def bisect(
         options: those of `compile`.
         path: the file for the small program; None writes none.
         own_process: each trial has a process of its own, for programs that kill theirs.
-        earlier: the arguments of calls in front of this one, if only a later call is wrong.
+        earlier: the arguments of calls in front of this one, if only a later call is wrong; or
+            functions that change what the program reads.
     """
     # Deferred: it reads all floors, which other reports need not.
     from minitorch2.explorer.bisection import search, trials

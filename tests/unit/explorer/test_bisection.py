@@ -3,9 +3,11 @@
 import copy
 import json
 import os
+import random
 import signal
 from pathlib import Path
 
+import numpy
 import pytest
 import torch
 
@@ -157,6 +159,84 @@ def test_a_fake_implementation_that_is_wrong_is_blamed():
     assert found.operations[1] <= 2
     assert found.blame.floor.startswith("the fake implementation of bisected.halves.default: ")
     assert "of shape (4, 3), and gets torch.float32 of shape (3, 4)" in found.blame.floor
+
+
+def test_a_wrong_fake_is_blamed_where_the_call_names_no_overload():
+    @torch.library.custom_op("bisected::pairs", mutates_args=())
+    def pairs(x: torch.Tensor) -> torch.Tensor:
+        return x.reshape(x.shape[0] // 2, 2, -1).amax(1)
+
+    @pairs.register_fake
+    def _(x):
+        return x.new_empty(x.shape[0], x.shape[1] // 2)
+
+    def pooled(x):
+        return torch.ops.bisected.pairs(x.sin()) * 2
+
+    found = minitorch2.bisect(pooled, torch.ones(8, 16), path=None)
+    assert found.blame.floor.startswith("the fake implementation of bisected.pairs: "), str(found)
+
+
+def test_what_a_call_leaves_in_its_arguments_is_compared():
+    class Counted:
+        calls = 0
+
+    def both(x, counts, counted):
+        counts["calls"] = [x.detach() * 2]
+        counted.calls = 3
+        x.sum().backward()
+        return x.detach()
+
+    given = torch.ones(3, requires_grad=True), {}, Counted()
+    left = observed(both, copies_of(given)).values
+    names = {name for name in left if name.startswith("input")}
+    assert names == {
+        "input 0 afterwards", "input 0 afterwards.grad", "input 1 afterwards['calls'][0]",
+        "input 2 afterwards.calls",
+    }  # fmt: skip
+    assert minitorch2.bisect(both, *given, backend="eager", path=None).difference is None
+
+
+def test_a_container_that_holds_itself_is_compared():
+    def appended(x, held):
+        held.append(held)
+        return x * 2
+
+    assert observed(appended, [torch.ones(2), [1]]).values["input 1 afterwards[0]"] == 1
+
+
+def test_more_results_than_eagers_are_a_difference():
+    one, two = Outcome({"result[0]": 1}), Outcome({"result[0]": 1, "result[1]": 2})
+    assert first_difference(two, one, None, None).where == "result[1]"
+
+
+def test_random_numbers_of_python_and_numpy_are_the_same_in_both_runs():
+    def drawn(x):
+        return x * random.random() + numpy.random.rand()
+
+    random.seed(3)
+    state = random.getstate()
+    assert minitorch2.bisect(drawn, torch.ones(3), backend="eager", path=None).difference is None
+    assert random.getstate() == state
+
+
+def test_a_function_between_two_calls_changes_what_they_read():
+    held = {"factor": 2.0}
+
+    def unguarded(module, examples):
+        return lambda *inputs: (inputs[0] * first,)
+
+    def times(x):
+        return x * held["factor"]
+
+    first = held["factor"]
+    options = {"backend": unguarded, "path": None}
+    same = minitorch2.bisect(times, torch.ones(3), earlier=[[torch.ones(3)]], **options)
+    assert same.difference is None
+    found = minitorch2.bisect(
+        times, torch.ones(3), earlier=[[torch.ones(3)], lambda: held.update(factor=5.0)], **options
+    )
+    assert found.blame.floor.startswith("guards"), str(found)
 
 
 def test_capture_is_blamed_if_all_graphs_are_right():

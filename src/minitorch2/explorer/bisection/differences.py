@@ -78,7 +78,8 @@ def first_difference(
         found = _of_values(given.values[name], value, references.get(name), tolerance)
         if found is not None:
             return Difference(found[0], name, found[1])
-    return None
+    more = next((name for name in given.values if name not in wanted.values), None)
+    return None if more is None else Difference("metadata", more, "is there; eager has none")
 
 
 def _errors(given: Exception | None, wanted: Exception | None) -> Difference | None:

@@ -27,6 +27,7 @@ from minitorch2.explorer.bisection.minimize import returning
 from minitorch2.explorer.bisection.programs import Program
 from minitorch2.explorer.bisection.rewrites import WrongRewrite, first_wrong_rewrite
 from minitorch2.explorer.bisection.trials import Trial
+from minitorch2.native.torch_internals.operators import OpOverloadPacket
 
 LADDER: Final[Mapping[str, str]] = {
     "eager": "capture: the captured graph is not what the function computes",
@@ -115,7 +116,7 @@ def wrong_fake(program: Program, small: Program) -> str:
     """
     left = {node.name for node in small.graph.nodes}
     for node in (node for node in program.graph.nodes if node.name in left):
-        fake, namespace = node.meta.get("val"), getattr(node.target, "namespace", "aten")
+        fake, namespace = node.meta.get("val"), _namespace(node.target)
         if namespace != "aten" and isinstance(fake, torch.Tensor):
             part = returning(program, node)
             real = part.function()(*part.arguments())[0]
@@ -123,6 +124,13 @@ def wrong_fake(program: Program, small: Program) -> str:
             if all(type(size) is int for size in fake.shape) and said != found:
                 return f"the fake implementation of {node.target}: it says {said}, and gets {found}"
     return ""
+
+
+def _namespace(target: object) -> str:
+    """Return the library of an operator, or of all its overloads; that of functions is PyTorch."""
+    if isinstance(target, OpOverloadPacket):
+        return str(target).partition(".")[0]
+    return getattr(target, "namespace", "aten")
 
 
 def _described(value: torch.Tensor) -> str:

@@ -1,15 +1,17 @@
 """The outcome of a call: all that a caller can see of it.
 
 outcome ::= Outcome(values, error)
-values  ::= {name: tensor or number}
-name    ::= "result" path  |  "input" number "afterwards"  |  "gradient of input" number
+values  ::= {name: tensor, number or text}
+name    ::= "result" path  |  "input" number "afterwards" path  |  "gradient of input" number
+path    ::= the keys, numbers and attributes that lead to a value, and `.grad` of a leaf
 """
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import FunctionType, ModuleType
 from typing import Any
 
 import torch
@@ -39,24 +41,51 @@ def observed(call: Callable[..., Any], inputs: Sequence[Any]) -> Outcome:
         found = _gradients(list(seen.values()), inputs)
     except Exception as error:  # noqa: BLE001 - whatever it is, it is compared
         return Outcome(error=error)
-    afterwards = {
-        f"input {i} afterwards": value.detach()
-        for i, value in enumerate(inputs)
-        if isinstance(value, torch.Tensor)
-    }
+    left = (named_leaves(f"input {i} afterwards", value) for i, value in enumerate(inputs))
+    afterwards = dict(_detached(leaf for leaves in left for leaf in leaves))
     return Outcome(seen | afterwards | found)
 
 
-def named_leaves(name: str, value: object) -> Iterator[tuple[str, Any]]:
-    """Yield tensors and numbers inside tuples, lists and dicts, with the path to each."""
-    if isinstance(value, Mapping):
-        for key, part in value.items():
-            yield from named_leaves(f"{name}[{key!r}]", part)
-    elif isinstance(value, (tuple, list)):
-        for index, part in enumerate(value):
-            yield from named_leaves(f"{name}[{index}]", part)
-    elif isinstance(value, (torch.Tensor, bool, int, float, complex)):
+LEAVES = (torch.Tensor, torch.dtype, bool, int, float, complex, str, bytes)
+"""What is compared as it is."""
+OPAQUE = (type, ModuleType, FunctionType)
+"""Objects whose attributes are no state of a call."""
+
+
+def named_leaves(name: str, value: object, *around: object) -> Iterator[tuple[str, Any]]:
+    """Yield tensors, numbers and texts inside containers and objects, with the path to each.
+
+    Args:
+        around: the containers that hold the value: one that holds itself ends there.
+    """
+    if isinstance(value, LEAVES):
         yield name, value
+    elif not isinstance(value, OPAQUE) and not any(value is each for each in around):
+        for step, part in _parts(value):
+            yield from named_leaves(f"{name}{step}", part, *around, value)
+
+
+def _parts(value: object) -> Iterator[tuple[str, object]]:
+    """Yield the parts of a container or an object: public attributes, parameters and buffers."""
+    if isinstance(value, Mapping):
+        yield from ((f"[{key!r}]", part) for key, part in value.items())
+    elif isinstance(value, (tuple, list)):
+        yield from ((f"[{index}]", part) for index, part in enumerate(value))
+    elif isinstance(value, torch.nn.Module):
+        yield from ((f".{key}", part) for key, part in value.named_parameters())
+        yield from ((f".{key}", part) for key, part in value.named_buffers())
+    else:
+        state = getattr(value, "__dict__", {}).items()
+        yield from ((f".{key}", part) for key, part in state if not key.startswith("_"))
+
+
+def _detached(leaves: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
+    """Yield values without their history, and behind a leaf of gradients what it has collected."""
+    for name, value in leaves:
+        is_tensor = isinstance(value, torch.Tensor)
+        yield name, value.detach() if is_tensor else value
+        if is_tensor and value.is_leaf and value.grad is not None:
+            yield f"{name}.grad", value.grad
 
 
 def _gradients(results: Sequence[Any], inputs: Sequence[Any]) -> dict[str, Any]:

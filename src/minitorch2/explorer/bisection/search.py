@@ -22,7 +22,7 @@ from minitorch2.explorer.bisection.levels import Blame, blame_of, wrong_fake
 from minitorch2.explorer.bisection.minimal_file import file_of
 from minitorch2.explorer.bisection.minimize import SECONDS, Minimizer
 from minitorch2.explorer.bisection.programs import Program
-from minitorch2.explorer.bisection.trials import Trial
+from minitorch2.explorer.bisection.trials import Earlier, Trial
 from minitorch2.graph.graph_module import GraphModule
 
 FILE = "minimal_program.py"
@@ -191,13 +191,13 @@ def search_function(
     args: tuple[Any, ...],
     trial: Trial,
     path: Path | None,
-    earlier: Sequence[Sequence[Any]] = (),
+    earlier: Sequence[Earlier] = (),
     seconds: float = SECONDS,
 ) -> Bisection:
     """Return what is wrong with a function at some arguments when it is compiled.
 
     Args:
-        earlier: the arguments of calls in front of this one.
+        earlier: what was done in front of this call.
     """
 
     def call(*given: Any) -> Any:

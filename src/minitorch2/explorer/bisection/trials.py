@@ -9,14 +9,17 @@ it has the state of this one, and one thread.
 from __future__ import annotations
 
 import multiprocessing
+import random
 import signal
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from multiprocessing.connection import Connection
 from types import FunctionType
 from typing import Any
 
+import numpy
 import torch
 
 from minitorch2 import config
@@ -30,6 +33,10 @@ HANGS_AFTER = 120.0
 """Seconds after which a process of its own is given up."""
 FORK = multiprocessing.get_context("fork")
 """How processes of their own begin: with all that this one has compiled, planted and patched."""
+
+
+Earlier = Sequence[Any] | Callable[[], object]
+"""The arguments of an earlier call, or a function that changes what the program reads."""
 
 
 @dataclass(frozen=True)
@@ -70,14 +77,17 @@ class Trial:
         return self._placed(partial(self._compare, function, partial(copies_of, inputs)))
 
     def difference_behind(
-        self, function: Any, earlier: Sequence[Sequence[Any]], inputs: Sequence[Any]
+        self, function: Any, earlier: Sequence[Earlier], inputs: Sequence[Any]
     ) -> Difference | None:
-        """Return what is wrong with a call of a compiled function behind earlier calls of it."""
+        """Return what is wrong with a call of a compiled function behind what came earlier."""
 
         def compare() -> Difference | None:
             compiled = self.compiled(function)
             for each in earlier:
-                self._seeded(observed, compiled, copies_of(each))
+                if callable(each):
+                    each()
+                else:
+                    self._seeded(observed, compiled, copies_of(each))
             return self._compare(function, partial(copies_of, inputs), compiled)
 
         return self._placed(compare)
@@ -99,10 +109,23 @@ class Trial:
         return first_difference(given, wanted, reference, self.tolerance)
 
     def _seeded(self, observe: Callable[..., Any], call: Callable[..., Any], args: Any) -> Any:
-        with torch.random.fork_rng(devices=[]):
+        with torch.random.fork_rng(devices=[]), _python_state_kept():
             torch.manual_seed(self.seed)
+            random.seed(self.seed)
+            numpy.random.seed(self.seed)
             found: Outcome | None = observe(call, args)
         return found
+
+
+@contextmanager
+def _python_state_kept() -> Iterator[None]:
+    """Leave the random numbers of Python and of NumPy as they were."""
+    python, of_numpy = random.getstate(), numpy.random.get_state()
+    try:
+        yield
+    finally:
+        random.setstate(python)
+        numpy.random.set_state(of_numpy)
 
 
 def in_own_process(compare: Callable[[], Difference | None]) -> Difference | None:
