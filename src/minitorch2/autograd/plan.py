@@ -29,7 +29,7 @@ from minitorch2.native.torch_internals.pytree import TreeSpec
 class Layout:
     """The size, stride, dtype and device of a tangent for which the backward graph was compiled.
 
-    ``size`` and ``stride`` are None where sizes are symbolic: then the tangent must be contiguous.
+    A ``stride`` of None means a contiguous tangent. Where sizes are symbolic, both are None.
     """
 
     size: tuple[int, ...] | None
@@ -44,7 +44,8 @@ class Layout:
             tuple(numbers) if all(isinstance(n, int) for n in numbers) else None
             for numbers in (tangent.shape, tangent.stride())
         )
-        return Layout(size, stride, tangent.dtype, tangent.device)
+        is_dense = size is not None and tangent.is_contiguous()
+        return Layout(size, None if is_dense else stride, tangent.dtype, tangent.device)
 
 
 @dataclass(frozen=True)

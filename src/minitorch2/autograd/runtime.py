@@ -256,9 +256,9 @@ def make_function(
         @staticmethod
         def backward(ctx: Any, *gradients: torch.Tensor | None) -> Any:
             given = [gradients[i] for i in plan.tangents]
-            if not plan.some_may_be_unused:
-                return CompiledFunction.gradients(ctx, given)
             unused = {k for k, gradient in enumerate(given) if gradient is None}
+            if not unused:
+                return CompiledFunction.gradients(ctx, given)
             unread = {i for i, read in enumerate(plan.reads) if read and read <= unused}
             found = CompiledFunction.gradients(ctx, given)
             if not unread:
@@ -327,9 +327,8 @@ def argument_maker(
         for i in backward.written:
             if is_seen_elsewhere(arguments[i]):
                 arguments[i] = arguments[i].clone()
-        if plan.some_may_be_unused:
-            sizes = ctx.sizes if plan.sizes_vary else None
-            given[:] = _with_zeros(given, sizes, plan.tangent_layouts)
+        if any(tangent is None for tangent in given):
+            given[:] = _with_zeros(given, getattr(ctx, "sizes", None), plan.tangent_layouts)
         arguments += map(_laid_out, given, plan.tangent_layouts)
         given.clear()
         return arguments
@@ -375,10 +374,12 @@ def _with_zeros(
 
 def _laid_out(tangent: torch.Tensor, layout: Layout) -> torch.Tensor:
     """Return the tangent with the strides that backward was compiled for; it may have others."""
-    if tangent.stride() == layout.stride and tangent.dtype == layout.dtype:
-        return tangent
+    if tangent.dtype != layout.dtype:
+        tangent = tangent.to(layout.dtype)
     if layout.stride is None:
         return tangent.contiguous()
+    if tangent.stride() == layout.stride:
+        return tangent
     result = torch.empty_strided(
         tangent.shape, layout.stride, dtype=layout.dtype, device=tangent.device
     )

@@ -171,8 +171,9 @@ class ScriptFunction:
 
     def _all_inputs(self, module: Any, inputs: Sequence[Any]) -> list[Any]:
         lifted = self._version.lifted
-        first = [module] if lifted.takes_module else []
-        return [*first, *inputs, *(read_path(module, path) for path in lifted.paths)]
+        values = [module, *inputs] if lifted.takes_module else [*inputs]
+        values += [read_path(module, path) for path in lifted.paths]
+        return values
 
 
 class Version:

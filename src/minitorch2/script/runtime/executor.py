@@ -116,6 +116,8 @@ class _Specialization:
     def run(self, *inputs: Any) -> Any:
         """Run the plan; make it first, or profile, if that is due."""
         plan = self.plan
+        if plan is not None and not plan.bailouts:  # the usual case reads no option
+            return plan.function(*inputs)
         if plan is not None and plan.bailouts < config.current().script_most_bailouts:
             return plan.function(*inputs)
         if plan is not None:  # its guards fail too often: see the new sizes, and plan anew
