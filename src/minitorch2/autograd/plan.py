@@ -29,7 +29,7 @@ from minitorch2.native.torch_internals.pytree import TreeSpec
 class Layout:
     """The size, stride, dtype and device of a tangent for which the backward graph was compiled.
 
-    A ``stride`` of None means a contiguous tangent. Where sizes are symbolic, both are None.
+    A ``stride`` of None means a contiguous tangent. Symbolic sizes are None, and so are strides.
     """
 
     size: tuple[int, ...] | None

@@ -1,5 +1,6 @@
 """Parts of programs of the field that scripts once took wrongly, or not at all."""
 
+import io
 from typing import NamedTuple
 
 import pytest
@@ -74,3 +75,45 @@ def test_an_unused_method_has_a_result_that_no_way_reads():
     for way in (1, 2):
         with pytest.raises(NotImplementedError, match="marked as unused"):
             scripted(torch.ones(2), way)
+
+
+class Found(NamedTuple):
+    boxes: Tensor
+    label: int
+
+
+def find(x: Tensor) -> Found:
+    return Found(x + 1, 2)
+
+
+def percent(x: Tensor) -> str:
+    return "%s has %d" % ("x", x.size(0))  # noqa: UP031
+
+
+def add_times(x: Tensor, times: int) -> Tensor:
+    return x + times
+
+
+def forked(x: Tensor) -> Tensor:
+    tasks = [jit.fork(add_times, x, k) for k in range(3)]
+    return jit.wait(tasks[0]) + jit.wait(tasks[2])
+
+
+@pytest.mark.parametrize("function", [find, percent, forked])
+def test_a_file_with_named_tuples_formats_or_tasks_is_read_by_both(function):
+    expected, file = function(torch.ones(2)), io.BytesIO()
+    jit.save(jit.script(function), file)
+    for load in (jit.load, torch.jit.load):
+        file.seek(0)
+        found = load(file)(torch.ones(2))
+        for one, other in zip(found, expected, strict=True):
+            assert torch.equal(one, other) if isinstance(one, Tensor) else one == other
+
+
+def on_device(x: Tensor) -> Tensor:
+    device = torch.device("cpu")
+    return x.to(device) + torch.ones(2, device=torch.device("cpu"))
+
+
+def test_a_device_is_a_constant_although_it_is_a_context_manager():
+    assert torch.equal(jit.script(on_device)(torch.ones(2)), on_device(torch.ones(2)))

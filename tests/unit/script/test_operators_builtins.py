@@ -97,7 +97,7 @@ def find(full_name):
         ("aten::split.str", ("a,b", ",", -1), ["a", "b"]),
         ("aten::join", ("-", ["a", "b"]), "a-b"),
         ("aten::format", ("{} {}", 1, "x"), "1 x"),
-        ("aten::percentFormat", ("%d%s", 1, "x"), "1x"),
+        ("aten::percentFormat", ("%d%s", (1, "x")), "1x"),
         ("aten::keys.str", ({"a": 1},), ["a"]),
         ("aten::values.str", ({"a": 1},), [1]),
         ("aten::items.str", ({"a": 1},), [("a", 1)]),

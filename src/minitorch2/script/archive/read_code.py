@@ -40,7 +40,7 @@ from minitorch2.script.ir.types import (
     enum_type,
 )
 from minitorch2.script.modules.function import ScriptFunction
-from minitorch2.script.modules.intrinsics import annotate, wait
+from minitorch2.script.modules.intrinsics import annotate, fork, wait
 from minitorch2.script.modules.module import Methods, ModuleType, Slot
 from minitorch2.script.modules.module_value import make_module_type
 from minitorch2.script.modules.object_type import (
@@ -98,7 +98,7 @@ class CodeLibrary:
         self._objects: dict[str, Any] = {}
         for path, text in texts.items():
             prefix = path.replace("/", ".")
-            for definition in parse_module(SourceFile(text, f"{path}.py")):
+            for definition in parse_module(SourceFile(text, f"{path}.py"), nests=True):
                 if isinstance(definition, t.Def | t.ClassDef):
                     self.definitions[f"{prefix}.{definition.name}"] = definition
         self.resolver = Resolver(self._names())
@@ -119,6 +119,7 @@ class CodeLibrary:
             "Generator": torch.Generator,
             "Future": torch.futures.Future,
             "annotate": annotate,
+            "fork": fork,
             "wait": wait,
             **{form: getattr(typing, form) for form in forms},
         }
@@ -277,20 +278,28 @@ def _evaluated(value: t.Expr) -> Any:
 
 
 class _TypeArguments:
-    """Replaces ``unchecked_cast(T, x)`` by a call of a name that knows the type."""
+    """Replaces ``unchecked_cast(T, x)`` by a call of a name that knows the type.
+
+    Restores calls on another thread, for which files write a function without parameters:
+    ``def task(): return f(x)``, ``fork(task)``  -->  ``fork(f, x)``.
+    """
 
     def __init__(self, library: CodeLibrary) -> None:
         self.library = library
+        self.tasks: dict[str, t.Call] = {}
         self.names: dict[str, Any] = {}
         self.resolver = Resolver(self.names, *library.resolver.tables)
 
     def without_types(self, tree: Any) -> Any:
         """Return a tree whose expressions contain no types; annotations of names stay."""
         if isinstance(tree, tuple):
-            return tuple(map(self.without_types, tree))
+            return tuple(self.without_types(each) for each in tree if not self._is_task(each))
         if not dataclasses.is_dataclass(tree) or isinstance(tree, SourceRange):
             return tree
         match tree:
+            case t.Call(t.Name("fork") as function, (t.Name(name),), ()) if name in self.tasks:
+                task = self.tasks[name]
+                tree = replace(task, function=function, arguments=(task.function, *task.arguments))
             case t.Call(t.Name(name), (annotation, *rest), ()) if name in _TYPE_FORMS:
                 form = _Cast(self.library._type(annotation), made=name == "uninitialized")
                 key = f"{name}<{len(self.names)}>"
@@ -300,7 +309,18 @@ class _TypeArguments:
         parts = {
             f.name: self.without_types(getattr(tree, f.name)) for f in dataclasses.fields(tree)
         }
-        return replace(tree, **parts)  # type: ignore[type-var]
+        return replace(tree, **parts)
+
+    def _is_task(self, tree: Any) -> bool:
+        """Keep the call of a function within a function, and tell whether this is one."""
+        match tree:
+            case t.Def(name, (), body=(t.Return(t.Call() as call),)):
+                self.tasks[name] = call
+            case t.Def():
+                fix = "fork a function that does what it does"
+                what = "a function within a function that is more than one call"
+                raise ArchiveError(what, fix=fix, user_line=tree.range)
+        return isinstance(tree, t.Def)
 
 
 class _Cast(SugaredValue):

@@ -146,14 +146,8 @@ class OperatorEmitter(Emission):
         if op == "//" and tensor_left:
             kind = "aten::floor_divide"
         if op == "%" and left.type == STR:
-            return self.emit("aten::percentFormat", (left, *self._formatted(right, where)), where)
+            return self.emit("aten::percentFormat", (left, right), where)
         return self.emit(kind, (left, right), where)
-
-    def _formatted(self, given: Value, where: SourceRange) -> list[Value]:
-        """Return the values that ``text % given`` formats: of a tuple its elements."""
-        if not isinstance(given.type, TupleType):
-            return [given]
-        return self.node("prim::TupleUnpack", (given,), given.type.elements, where).outputs
 
     def _power(self, left: Value, right: Value, where: SourceRange) -> Value:
         """Emit a power of ints; one with a small constant exponent is an int, as in Python."""

@@ -27,6 +27,7 @@ from minitorch2.script.frontend.sugared import SimpleValue, TupleSugar, sugar
 from minitorch2.script.ir.graph import Block, Node, Value
 from minitorch2.script.ir.types import (
     ANY,
+    DEVICE,
     STR,
     ClassType,
     ListType,
@@ -458,6 +459,7 @@ class StatementEmitter(ExpressionEmitter):
     def _enter(self, item: t.WithItem) -> Value:
         given = self.expression(item.context)
         context = given.as_value(self, item.context.range)
+        self._refuse_function_mode(context, item.context.range)
         if not isinstance(context.type, ClassType) and context.type != ANY:
             raise given.refuse(
                 "is no context manager",
@@ -465,7 +467,6 @@ class StatementEmitter(ExpressionEmitter):
                 code="script-wrong-type",
                 fix="give `torch.no_grad()`, or an object with `__enter__`",
             )
-        self._refuse_function_mode(context, item.context.range)
         entered = self.node("prim::Enter", (context,), (ANY,), item.context.range).output
         if item.target is not None:
             self.assign(item.target, SimpleValue(entered))
@@ -474,6 +475,7 @@ class StatementEmitter(ExpressionEmitter):
     def _refuse_function_mode(self, context: Value, where: SourceRange) -> None:
         """Refuse a context that changes calls of torch's functions: a graph calls operators."""
         made = context.node.attributes.get("function")
+        made = torch.device if context.type == DEVICE else made
         if isinstance(made, type) and issubclass(made, (torch.device, TorchFunctionMode)):
             message = f"{made.__name__} changes what torch's functions do, and a graph has none"
             fix = "give the device to each function: `torch.ones(3, device=...)`"

@@ -471,7 +471,7 @@ class ClassValue(ObjectValue):
             return self._named_tuple(emission, arguments, where)
         if issubclass(self.object, BaseException):
             return ExceptionValue(self.object, arguments)
-        if hasattr(self.object, "__enter__"):
+        if hasattr(self.object, "__enter__") and self.object is not torch.device:
             return call_python(emission, self.object, arguments, where)
         constants = [argument.constant() for argument in arguments.positional]
         if not arguments.keywords and all(is_constant(given) for given in constants):

@@ -130,9 +130,9 @@ def find_in(values: list[Any], element: Any) -> int:
     return values.index(element)
 
 
-def percent_format(self: str, *values: Any) -> str:
-    """Format values by `%`."""
-    return self % values
+def percent_format(self: str, given: object) -> str:
+    """Format a value, or the elements of a tuple, by `%`."""
+    return self % given
 
 
 def warn(message: str, stacklevel: int) -> None:

@@ -150,7 +150,7 @@ def _tuple(node: Node, make: Makers) -> Callable[..., Any]:
 
 @cache
 def _named_tuple(name: str, fields: tuple[str, ...]) -> Callable[..., Any]:
-    return namedtuple(name, fields)
+    return namedtuple(name.rpartition(".")[2], fields)
 
 
 def _dictionary(*items: Any) -> dict[Any, Any]:

@@ -33,9 +33,15 @@ def parse_function(file: SourceFile) -> t.Def:
     raise syntax_error("one function is expected: `def name(...): ...`", file.range())
 
 
-def parse_module(file: SourceFile) -> tuple[t.Def | t.ClassDef | t.Stmt, ...]:
-    """Return the trees of a whole file: functions, classes and statements."""
-    parser, found = Parser(Lexer(file)), list[t.Def | t.ClassDef | t.Stmt]()
+def parse_module(
+    file: SourceFile, *, nests: bool = False
+) -> tuple[t.Def | t.ClassDef | t.Stmt, ...]:
+    """Return the trees of a whole file: functions, classes and statements.
+
+    Args:
+        nests: whether functions stand within functions, as in files: what `fork` runs.
+    """
+    parser, found = Parser(Lexer(file), nests=nests), list[t.Def | t.ClassDef | t.Stmt]()
     while parser.lexer.cur().kind != "end":
         found += parser.definition()
     return tuple(found)
@@ -52,8 +58,9 @@ def parse_expression(file: SourceFile) -> t.Expr:
 class Parser(ExpressionParser):
     """Reads definitions and statements from a `Lexer`."""
 
-    def __init__(self, lexer: Lexer) -> None:
+    def __init__(self, lexer: Lexer, *, nests: bool = False) -> None:
         super().__init__(lexer)
+        self._nests = nests
         self._end_of_block = 0
 
     # Definitions
@@ -184,6 +191,8 @@ class Parser(ExpressionParser):
         rules: dict[str, Callable[[], t.Stmt]] = {
             "if": self.if_, "while": self.while_, "for": self.for_, "with": self.with_
         }  # fmt: skip
+        if self._nests:
+            rules["def"] = lambda: self.function(())
         rule = rules.get(self.lexer.cur().kind)
         return self.statement_line() if rule is None else (rule(),)
 

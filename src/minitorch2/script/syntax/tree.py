@@ -355,7 +355,7 @@ class Param(Tree):
 
 
 @dataclass(frozen=True)
-class Def(Tree):
+class Def(Stmt):
     """``def name(parameters) -> returns: body``."""
 
     name: str
