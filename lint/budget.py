@@ -14,7 +14,7 @@ from collections import Counter
 from pathlib import Path
 
 SOURCE = Path(__file__).parents[1] / "src" / "minitorch2"
-BUDGET = 86_800  # lines of Python in src/, without the rooms that stand beside the compiler
+BUDGET = 86_600  # lines of Python in src/, without the rooms that stand beside the compiler
 BESIDE = ("lazy", "script", "codegen/halide", "explorer", "exporting", "distributed", "course")
 """Folders that a reader of the PyTorch 2 paper does not need: the capture systems of other papers,
 a third target, the tool that shows all stages, export, what the ranks of a job compare, and the
