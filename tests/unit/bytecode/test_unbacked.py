@@ -318,3 +318,20 @@ def test_the_count_of_a_constant_is_not_folded_away():
         return n, torch.arange(n), x + 1
 
     compiled_and_eager(f, [(X,), (X * 2,)], "numba")
+
+
+@pytest.mark.parametrize("backend", ["eager", "numba"])
+def test_a_division_by_zero_raises_where_no_operator_follows_it(backend):
+    def each_divided(x, n):
+        for k in x.tolist():
+            n // k
+        return x
+
+    fast = minitorch2.compile(each_divided, backend=backend)
+    for numbers in ([1, 2, 3], [2, 0, 1], [3, -1, 2]):
+        x = torch.tensor(numbers)
+        if 0 in numbers:
+            with pytest.raises(ZeroDivisionError, match="integer division or modulo by zero"):
+                fast(x, 7)
+        else:
+            assert fast(x, 7) is x

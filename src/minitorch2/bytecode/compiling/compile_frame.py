@@ -424,6 +424,7 @@ class Attempt:
 
     def finish_graph(self) -> tuple[GraphModule | None, list[Node]]:
         """Return the graph with its outputs, without dead nodes and inputs; None if empty."""
+        self.capture.add_checks()  # of numbers that no later operator has read
         graph = self.capture.graph
         outputs = [node for node in graph.nodes if node in self.residual.outputs]
         graph.output(tuple(outputs))
