@@ -422,3 +422,13 @@ def test_a_view_of_a_dict_is_not_unpacked_as_a_mapping():
 
     x = torch.ones(1)
     assert minitorch2.compile(program, fullgraph=True)(x)[1] == program(x)[1]
+
+
+def test_a_mapping_proxy_refuses_an_update_in_place():
+    def updated(x, mapping):
+        mapping |= {"b": 2}
+        return x + 1, mapping
+
+    mapping = types.MappingProxyType({"a": 1})
+    with pytest.raises(TypeError, match="not supported by mappingproxy"):
+        minitorch2.compile(updated, backend="eager")(torch.ones(1), mapping)

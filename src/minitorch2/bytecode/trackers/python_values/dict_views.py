@@ -185,6 +185,10 @@ class MappingProxyVariable(ModeledVariable):
     def py___str__(self, evaluator: Evaluator) -> VariableTracker:
         return self.owner.call_method(evaluator, "__repr__", [], {})
 
+    def py___ior__(self, evaluator: Evaluator, other: VariableTracker) -> VariableTracker:
+        message = "'|=' is not supported by mappingproxy; use '|' instead"
+        return raise_observed(TypeError, message)
+
     def call_unmodeled(
         self, evaluator: Evaluator, name: str, args: Arguments, kwargs: Keywords
     ) -> VariableTracker:
