@@ -299,5 +299,5 @@ def test_a_wrapper_of_a_compiled_function_is_a_function_of_its_own():
 
 
 def test_every_place_of_our_own_that_capture_knows_exists():
-    own = (skip_files.MARKS, skip_files.COLLECTIVES, skip_files.POLYFILLS, *skip_files.COMPILER)
+    own = (skip_files.MARKS, skip_files.COLLECTIVES, *skip_files.STAND_INS, *skip_files.COMPILER)
     assert [place for place in own if not Path(place).exists()] == []
