@@ -41,7 +41,7 @@ PURE_PRIMITIVES: Final = kinds(
     "prim",
     "Constant ConstantChunk CreateObject DictConstruct EnumName EnumValue GetAttr If isinstance"
     " ListConstruct ListUnpack Loop TupleConstruct TupleIndex TupleSlice TupleUnpack Uninitialized"
-    " unchecked_cast format dtype device requires_grad layout is_cuda",
+    " unchecked_cast format number dtype device requires_grad layout is_cuda",
 )
 """Kinds of the IR that do nothing but give outputs; their blocks are asked apart."""
 

@@ -15,11 +15,12 @@ import torch
 from minitorch2.errors import ArchiveError
 from minitorch2.script.archive.annotation_text import annotation_text, class_name_of
 from minitorch2.script.archive.container import Contents, File, read_container, write_container
-from minitorch2.script.archive.literals import literal_text, numbered
+from minitorch2.script.archive.literals import literal_text
 from minitorch2.script.archive.pickle_subset import Instance, Member, TypedContainer
 from minitorch2.script.archive.print_code import References, print_code
 from minitorch2.script.archive.read_code import CodeLibrary
 from minitorch2.script.frontend.compile import CompiledFunction
+from minitorch2.script.ir.dtype_numbers import numbered
 from minitorch2.script.ir.types import (
     ClassType,
     DictType,
@@ -136,7 +137,7 @@ def print_library(type_: ModuleType, references: References) -> dict[str, str]:
     printed: set[str] = set()
     references.types[class_name_of(type_.name)] = type_.class_type
     while True:
-        named = {**references.types, **references.functions}
+        named = {**references.types, **references.functions, **references.texts}
         waiting = [name for name in named if name not in printed]
         if not waiting:
             return {path: "".join(texts) for path, texts in files.items()}
@@ -154,6 +155,8 @@ def _definition(name: str, object: Any, references: References) -> str:
             return _named_tuple(object, references)
         case EnumType():
             return _enumeration(object)
+        case str():
+            return object
         case ClassType():
             raise ArchiveError(f"objects of class {name} cannot be saved in an archive")
     return print_code(object.graph, object.schema, references=references, name=_last(name))

@@ -9,8 +9,8 @@ from __future__ import annotations
 from minitorch2.script.ir.graph import Block, Graph, Node, Value
 
 _STATEMENTS = frozenset(
-    {"prim::If", "prim::Loop", "prim::SetAttr", "prim::fork", "prim::Enter"}
-    | {"prim::TupleUnpack", "prim::ListUnpack"}
+    {"prim::If", "prim::Loop", "prim::SetAttr", "prim::fork", "prim::Enter", "prim::PythonOp"}
+    | {"prim::TupleUnpack", "prim::ListUnpack", "prim::SetGradEnabled"}
 )
 
 

@@ -18,6 +18,7 @@ from minitorch2.errors import ArchiveError
 from minitorch2.script.archive.annotation_text import annotation_text, class_name_of
 from minitorch2.script.archive.inlining import inlined_values
 from minitorch2.script.archive.literals import literal_text
+from minitorch2.script.archive.mode_classes import mode_call
 from minitorch2.script.ir.graph import Block, Graph, Node, Value, is_none
 from minitorch2.script.ir.print_ir import hint_of
 from minitorch2.script.ir.types import (
@@ -56,11 +57,13 @@ class References:
         constants: values of ``CONSTANTS.c0`` and so on.
         functions: script functions that are called, by their qualified names.
         types: types that are named: module types and named tuples.
+        texts: classes that are text already, by their qualified names.
     """
 
     constants: list[Any] = field(default_factory=list)
     functions: dict[str, Any] = field(default_factory=dict)
     types: dict[str, Type] = field(default_factory=dict)
+    texts: dict[str, str] = field(default_factory=dict)
 
     def constant(self, value: Any) -> str:
         """Return the text that stands for a value that has no literal."""
@@ -200,7 +203,14 @@ class CodePrinter:
 
     def _block(self, block: Block, indent: str) -> None:
         for node in block.nodes:
+            if node.kind == "prim::Exit":  # the body of its `with` ends
+                if self.lines[-1].lstrip().startswith("with "):
+                    self.lines.append(f"{indent}pass")
+                indent = indent[:-2]
+                continue
             self._node(node, indent)
+            if node.kind == "prim::Enter":
+                indent += "  "
 
     def _node(self, node: Node, indent: str) -> None:
         if node.kind == "prim::Constant":
@@ -291,6 +301,36 @@ class CodePrinter:
         name = self._free_name("__forked_function")
         self.lines += [f"{indent}def {name}():", f"{indent}  return {self._call_function(node)}"]
         self.lines.append(f"{indent}{self._name(node.output)} = fork({name})")
+
+    def _enter(self, node: Node, indent: str) -> None:
+        """Begin a `with`; `_block` ends it."""
+        (context,) = node.inputs
+        if context.node.kind != "prim::PythonOp" and not isinstance(context.type, ClassType):
+            raise ArchiveError(
+                "a context that is known only when the code runs cannot be held by a file",
+                fix="write a `with` for each of the contexts",
+                user_line=node.range,
+            )
+        name = f" as {self._name(node.output)}" if node.output.uses else ""
+        self.lines.append(f"{indent}with {self._text(context)}{name}:")
+
+    def _python(self, node: Node, indent: str) -> None:
+        """Print the making of a grad mode or an `autocast`: files hold no other Python code."""
+        found = mode_call(node)
+        if found is None:
+            raise _no_file_holds(node)
+        mode, arguments = found
+        self.references.texts[mode.name] = mode.text
+        texts = (self._text(a) if isinstance(a, Value) else self._literal(a) for a in arguments)
+        made, listed = self._name(node.output), ", ".join(texts)
+        self.lines.append(f"{indent}{made} = {mode.name}.__new__({mode.name})")
+        self.lines.append(f"{indent}{self._free_name('')} = ({made}).__init__({listed})")
+
+    def _set_grad_mode(self, node: Node, indent: str) -> None:
+        """Print what sets the grad mode and gives the one before."""
+        name = self._name(node.output)
+        self.lines.append(f"{indent}{name} = torch.is_grad_enabled()")
+        self.lines.append(f"{indent}torch.set_grad_enabled({self._text(node.inputs[0])})")
 
     # -- expressions --------------------------------------------------------------------------
 
@@ -388,19 +428,14 @@ class CodePrinter:
     def _print(self, node: Node) -> str:
         return f"print({self._texts(node.inputs)})"
 
-    def _python(self, node: Node) -> str:
-        name = getattr(node.attributes.get("function"), "__qualname__", "a Python function")
-        raise ArchiveError(
-            f"{name} is called as Python code, which no file can hold",
-            fix="mark it as `unused` instead of `ignore`",
-            user_line=node.range,
-        )
-
     _STATEMENTS: Final[dict[str, Callable[[CodePrinter, Node, str], None]]] = {
         "prim::If": _if,
         "prim::Loop": _loop,
         "prim::SetAttr": _set_attribute,
         "prim::fork": _fork,
+        "prim::Enter": _enter,
+        "prim::PythonOp": _python,
+        "prim::SetGradEnabled": _set_grad_mode,
     }
     _EXPRESSIONS: Final[dict[str, Callable[[CodePrinter, Node], str]]] = {
         "prim::ListConstruct": _list,
@@ -417,15 +452,24 @@ class CodePrinter:
         "prim::CallMethod": _call_method,
         "prim::CallFunction": _call_function,
         "prim::unchecked_cast": _cast,
+        "prim::number": _unpacked,
         "prim::Uninitialized": _uninitialized,
         "prim::tolist": _to_list,
         "prim::isinstance": _isinstance,
         "prim::Print": _print,
-        "prim::PythonOp": _python,
     }
 
 
 _UNPACKS: Final = frozenset({"prim::TupleUnpack", "prim::ListUnpack"})
+
+
+def _no_file_holds(node: Node) -> ArchiveError:
+    name = getattr(node.attributes["function"], "__qualname__", "a Python function")
+    return ArchiveError(
+        f"{name} is called as Python code, which no file can hold",
+        fix="mark it as `unused` instead of `ignore`",
+        user_line=node.range,
+    )
 
 
 def _as_type(default: Any, wanted: Type) -> Any:

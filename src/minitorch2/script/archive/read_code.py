@@ -19,7 +19,8 @@ import torch
 
 from minitorch2.errors import ArchiveError
 from minitorch2.script.archive.container import NEWEST_VERSION
-from minitorch2.script.archive.literals import DTYPE_NUMBERS
+from minitorch2.script.archive.dtype_comparisons import compare_as_numbers
+from minitorch2.script.archive.mode_classes import mode_class_named
 from minitorch2.script.archive.upgrades import UPGRADES
 from minitorch2.script.frontend.annotations import type_of_annotation
 from minitorch2.script.frontend.compile import CompiledFunction, compile_tree
@@ -27,9 +28,11 @@ from minitorch2.script.frontend.emission import Arguments, Emission, SugaredValu
 from minitorch2.script.frontend.python_values import to_sugared_value
 from minitorch2.script.frontend.resolver import Resolver
 from minitorch2.script.frontend.sugared import sugar
+from minitorch2.script.ir.dtype_numbers import DTYPE_NUMBERS
 from minitorch2.script.ir.graph import NOT_CONSTANT, Graph, Value
 from minitorch2.script.ir.qualified_names import unique_name
 from minitorch2.script.ir.types import (
+    BOOL,
     NONE,
     NUMBER,
     OBJECT_TYPES,
@@ -212,7 +215,9 @@ class CodeLibrary:
         types = _TypeArguments(self)
         tree = types.without_types(definition)
         self_type = None if owner is None else owner.class_type
-        return compile_tree(tree, types.resolver, self_type=self_type, name=name)
+        compiled = compile_tree(tree, types.resolver, self_type=self_type, name=name)
+        compare_as_numbers(compiled.graph)
+        return compiled
 
 
 def _unmangled(name: str) -> str:
@@ -373,6 +378,9 @@ class _Operator(SugaredValue):
             if upgraded is not None:
                 return upgraded
         positional, named = arguments.values(emission, where)
+        if self.kind == "aten::set_grad_enabled":
+            emission.node("prim::SetGradEnabled", positional, (BOOL,), where)
+            return to_sugared_value(None, where)
         if self.kind == "prim::RaiseException":
             return _raised(emission, positional, where)
         result = emission.emit(self.kind, positional, where, named)
@@ -435,6 +443,8 @@ class _Place(SugaredValue):
 
     def call(self, emission: Emission, arguments: Arguments, where: SourceRange) -> SugaredValue:
         owner, _, name = self._name.rpartition(".")
+        if name == "__new__" and (mode := mode_class_named(_unmangled(owner))) is not None:
+            return mode
         if name == "__new__" and isinstance(made := self._library.find(owner), ObjectType):
             return create_object(emission, made, where)
         found = self._library.find(self._name)

@@ -103,7 +103,16 @@ def context_of(wrapper: Callable[..., Any]) -> Callable[[], Any] | None:
         return given if isinstance(given, torch.autocast) else made()
 
     vars(context)["__minitorch2_script__"] = "ignore"
+    vars(context)["mode"] = _made_by(given)
     return context
+
+
+def _made_by(given: Any) -> tuple[type, tuple[Any, ...]]:
+    """Return the class and the arguments that make a mode like this one: what files hold."""
+    if isinstance(given, torch.autocast):
+        state = (given.device, given.fast_dtype, given._enabled, given._cache_enabled)
+        return torch.autocast, state
+    return type(given), (given.mode,) if hasattr(given, "mode") else ()
 
 
 def within_contexts(definition: t.Def, function: Callable[..., Any]) -> t.Def:

@@ -17,6 +17,8 @@ from typing import Any, Final, TypeAlias
 
 import torch
 
+from minitorch2.script.ir.dtype_numbers import numbered
+
 Function: TypeAlias = Callable[..., Any]
 
 
@@ -301,6 +303,11 @@ def _attribute(name: str) -> Function:
 SCHEMAS: Final[dict[str, Function]] = {
     "prim::dtype(Tensor a) -> ScalarType": _attribute("dtype"),
     "prim::layout(Tensor a) -> Layout": _attribute("layout"),
+    **{
+        f"prim::number.{kind}({kind} a) -> int": numbered
+        for kind in ("ScalarType", "Layout", "MemoryFormat")
+    },
+    "prim::number.list(int[] a) -> int[]": numbered,
     "prim::device(Tensor a) -> Device": _attribute("device"),
     "prim::requires_grad(Tensor a) -> bool": _attribute("requires_grad"),
     "prim::grad(Tensor a) -> Tensor(*)?": _attribute("grad"),
