@@ -25,9 +25,15 @@ def is_wrapper(value: object) -> bool:
 
 
 def is_wrapper_class(cls: type) -> bool:
-    """Return whether a class has the protocol that takes its tensors apart."""
-    has_protocol = hasattr(cls, "__tensor_flatten__") and hasattr(cls, "__tensor_unflatten__")
-    return has_protocol and cls.__torch_dispatch__ is not torch.Tensor.__torch_dispatch__  # type: ignore[attr-defined]
+    """Return whether a class has the protocol that takes its tensors apart.
+
+    Distributed tensors convert their gradients: these may be sums of which each process has a part,
+    where the value is whole. So they are not taken apart.
+    """
+    if hasattr(cls, "__coerce_tangent_metadata__") or not hasattr(cls, "__tensor_unflatten__"):
+        return False
+    has_dispatch = cls.__torch_dispatch__ is not torch.Tensor.__torch_dispatch__  # type: ignore[attr-defined]
+    return has_dispatch and hasattr(cls, "__tensor_flatten__")
 
 
 def ragged_dimension(tensor: Any, name: str) -> int | None:
@@ -114,17 +120,22 @@ class Wrapped:
                 yield from (f"{name}_{part}" for part in inner.names())
 
     def fits(self, other: Wrapped | None) -> bool:
-        """Return whether another tensor has the same structure, whatever its size."""
+        """Return whether another tensor has the same structure and context, whatever its size."""
         if other is None or self.cls is not other.cls:
             return False
         if self.cls is NestedTensor:  # it may know the length of its longest row, or not
             return bool(self.context["ragged_idx"] == other.context["ragged_idx"])
-        if len(self.inner) != len(other.inner):
+        if len(self.inner) != len(other.inner) or _made(self.context) != _made(other.context):
             return False
         return all(
             mine == theirs and (a is None) == (b is None) and (a is None or a.fits(b))
             for (mine, a), (theirs, b) in zip(self.inner, other.inner, strict=True)
         )
+
+
+def _made(context: Any) -> Any:
+    """Return a context without the flag of a leaf, which gradients do not share."""
+    return {**context, "requires_grad": None} if isinstance(context, dict) else context
 
 
 def plain_parts(tensor: torch.Tensor) -> Iterator[torch.Tensor]:

@@ -226,6 +226,56 @@ def test_a_write_with_history_is_left_to_python():
     assert log.counts["graph_breaks"] > 0
 
 
+class Unit(torch.Tensor):
+    """A number of units: operators multiply both the numbers and the units."""
+
+    @staticmethod
+    def __new__(cls, number, unit):
+        return torch.Tensor._make_wrapper_subclass(cls, number.size(), dtype=number.dtype)
+
+    def __init__(self, number, unit):
+        self.number, self.unit = number, unit
+
+    __torch_function__ = torch._C._disabled_torch_function_impl
+
+    def __tensor_flatten__(self):
+        return ["number"], {"unit": self.unit, "requires_grad": self.requires_grad}
+
+    @classmethod
+    def __tensor_unflatten__(cls, inner, context, outer_size, outer_stride):
+        return cls(inner["number"], context["unit"])
+
+    @classmethod
+    def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+        units = [x.unit for x in args if isinstance(x, Unit)]
+        plain = pytree.tree_map_only(Unit, lambda x: x.number, args)
+        unit = units[0] ** (1 if func.overloadpacket is not torch.ops.aten.mul else len(units))
+        made = cls(func(*plain, **(kwargs or {})), unit)
+        return return_and_correct_aliasing(func, args, kwargs or {}, made)
+
+
+@pytest.mark.parametrize("backend, failures", [("eager", 0), ("aot_eager", 1), ("numba", 1)])
+def test_a_gradient_with_another_context_keeps_it(backend, failures):
+    """It was put together with the context of the value: another unit. The graph runs in Python."""
+
+    def run(function):
+        x = Unit(torch.tensor([2.0, 3.0]), 3).requires_grad_()
+        result = function(x)
+        result.backward(Unit(torch.ones(2), 3**2))
+        return x.grad.unit, x.grad.number.tolist()
+
+    def square(x):
+        return x * x
+
+    assert run(square) == (3**4, [4.0, 6.0])
+    with stages.collect() as log, config.patch(suppress_errors=True):
+        assert run(minitorch2.compile(square, backend=backend)) == run(square)
+    assert log.counts["backend_failures"] == failures
+    if failures:
+        with pytest.raises(minitorch2.errors.BackendError, match="the gradient of a Unit"):
+            run(minitorch2.compile(square, backend=backend, fullgraph=True))
+
+
 @pytest.mark.parametrize("dynamic, graphs", [(True, 1), (None, 2)])
 def test_sizes_that_vary(dynamic, graphs):
     compiled = minitorch2.compile(lambda x: (x * 2).sin().sum(0), fullgraph=True, dynamic=dynamic)
