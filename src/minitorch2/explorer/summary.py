@@ -131,7 +131,10 @@ def summary_lines(job: Job) -> Iterator[str]:
             f"{n} {name.split('_')[1]}" for name, n in found.items() if n
         )
     yield from _section("graph breaks", [cost.lines() for cost in break_costs(job)])
-    yield from _section("compiled again", [_recompile_lines(each) for each in data["recompiles"]])
+    causes: dict[tuple[str, ...], list[dict[str, Any]]] = {}
+    for each in data["recompiles"]:
+        causes.setdefault(tuple(each[name] for name in CAUSE), []).append(each)
+    yield from _section("compiled again", map(_recompile_lines, causes.values()))
     yield from _section("functions that run in Python", map(_as_is_lines, data["as_is"]))
     yield from _section("fallbacks", _fallbacks(data["fallbacks"]))
 
@@ -147,11 +150,21 @@ def _section(title: str, entries: Any) -> Iterator[str]:
         yield from (f"  {line}" for line in lines)
 
 
-def _recompile_lines(line: dict[str, Any]) -> Iterator[str]:
-    where = f" (needed by {line['line']})" if line["line"] else ""
-    yield f"{line['times']}x {line['function']} entry {line['entry']}: {line['guard']}{where}"
-    yield f"    {line['what']} was {line['expected']}, now {line['actual']}"
-    yield f"    Fix: {line['fix']}"
+CAUSE = ("function", "guard", "what", "line", "fix")
+"""What failures have in common that are told once: they differ in processes, entries and values."""
+
+
+def _recompile_lines(equal: list[dict[str, Any]]) -> Iterator[str]:
+    first, last = equal[0], equal[-1]
+    where = f" (needed by {first['line']})" if first["line"] else ""
+    least, most = min(each["entry"] for each in equal), max(each["entry"] for each in equal)
+    entries = f"entry {least}" if least == most else f"entries {least} to {most}"
+    name = f"{first['function']} {entries}"
+    yield f"{sum(each['times'] for each in equal)}x {name}: {first['guard']}{where}"
+    yield f"    {first['what']} was {first['expected']}, now {first['actual']}"
+    if (last["expected"], last["actual"]) != (first["expected"], first["actual"]):
+        yield f"    last: {last['what']} was {last['expected']}, now {last['actual']}"
+    yield f"    Fix: {first['fix']}"
 
 
 def _as_is_lines(line: dict[str, Any]) -> Iterator[str]:

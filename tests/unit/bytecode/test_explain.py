@@ -262,3 +262,17 @@ def test_guards_are_measured_as_a_compiled_call_asks_them(monkeypatch):
     with torch.device("cpu"):  # the program's own mode stays
         minitorch2.explain(lambda x: x.sin() + 1, backend="eager")(torch.ones(3))
     assert asked[2:] == [(2, True), (1, True)]
+
+
+def test_the_line_that_calls_a_library_is_named_instead_of_the_librarys():
+    model = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.Softmax(-1))
+
+    def called(x):
+        return model(x).cumsum(0)
+
+    (graph,) = minitorch2.explain(called, backend="eager")(torch.ones(1, 2)).graphs
+    lines = [n.meta["source"] for n in graph.graph.nodes if n.op.startswith("call")]
+    assert {(line.file, line.function) for line in lines} == {(__file__, "called")}
+    (graph,) = minitorch2.explain(model, backend="eager")(torch.ones(1, 2)).graphs
+    lines = [n.meta["source"] for n in graph.graph.nodes if n.op.startswith("call")]
+    assert [line.file.rpartition("/")[2] for line in lines] == ["linear.py", "activation.py"]

@@ -1,11 +1,15 @@
 """Why code was compiled again, as data."""
 
+import dis
+import sys
+
 import pytest
 import torch
 
 import minitorch2
 from minitorch2 import config, stages
 from minitorch2.bytecode.dispatch.recompiles import REMEDIES, remedy_of_guard
+from minitorch2.bytecode.frames.expressions import stack_expressions
 from minitorch2.bytecode.guards import Guard
 from minitorch2.errors import ConfigError, MinitorchWarning
 
@@ -236,3 +240,52 @@ def test_the_text_of_a_large_set_is_cut_short():
     fast(X, set())
     (recompile,) = fast.recompiles()
     assert len(recompile.expected) == 300 and recompile.expected.endswith("...")
+
+
+# What reports say ---------------------------------------------------------------------------------
+
+
+def test_failures_of_one_cause_are_told_once_with_their_number():
+    fast = minitorch2.compile(lambda x, keys: x + len(keys))
+    for count in range(4):
+        fast(torch.ones(2), dict.fromkeys(range(count)))
+    assert len(fast.recompiles()) == 3
+    (line,) = str(fast.recompiles()).splitlines()
+    assert "entries 0 to 2: DICT_KEYS keys: keys was [], now [0, 1, 2]; last: keys was" in line
+    assert "; 3x. Fix:" in line
+
+
+def asked(number):
+    print(end="")  # ends the graph
+    return number
+
+
+def test_reasons_show_the_expression_of_a_value_without_a_name():
+    def scaled(x, numbers):
+        return [x * n * asked(numbers[0]) for n in numbers] + [x * asked(numbers[1] + 1)]
+
+    fast = minitorch2.compile(scaled)
+    for count in range(3):
+        fast(torch.ones(2), [count, count + 1])
+    text = str(fast.recompiles())
+    assert "implicit" not in text and "stack" not in text
+    assert "asked(numbers[0])" in text and "asked(numbers[1] + 1)" in text
+    assert "iter(numbers)" in text or sys.version_info >= (3, 12)  # there it is inlined
+
+
+def called(a, b):
+    for _ in a.items().copy():
+        print(-b.c[0], [*a.d.e(1), *a], 7)
+
+
+def test_expressions_of_stack_items_are_the_widest_that_leave_them():
+    instructions = list(dis.get_instructions(called))
+    (last,) = (i.offset for i in instructions if i.argval == 7)
+    items = stack_expressions(called.__code__, last, depth_before(instructions, last))
+    found = [text for text in items.values() if text != "print"]
+    assert found == ["a.items().copy()", "-b.c[0]", "[*a.d.e(1), *a]"]
+
+
+def depth_before(instructions, offset):
+    before = [i for i in instructions if i.offset < offset]
+    return sum(dis.stack_effect(i.opcode, i.arg, jump=False) for i in before)

@@ -10,7 +10,7 @@ import minitorch2
 from minitorch2 import config, stages
 from minitorch2.__main__ import main
 from minitorch2.backends.graph_cache import bypass
-from minitorch2.errors import ConfigError
+from minitorch2.errors import ConfigError, MinitorchWarning
 from minitorch2.explorer import trace
 from minitorch2.explorer.job import chrome_trace, read_job
 from minitorch2.explorer.page import page_of
@@ -83,7 +83,22 @@ def test_functions_that_run_in_python_and_fallbacks_are_told(folder):
     minitorch2.compile(lambda x: torch.linalg.eigvals(x), backend="numba")(torch.eye(3))
     trace.end()
     data = summary_data(read_job(folder))
-    assert any("eig" in line["operator"] for line in data["fallbacks"]) or data["as_is"]
+    assert any("eig" in line["operator"] for line in data["fallbacks"])
+    assert [line["function"].split(".")[-1] for line in data["as_is"]] == ["refuses"]
+
+
+def test_a_function_that_reached_the_limit_runs_in_python_and_equal_causes_are_told_once(folder):
+    with config.patch(recompile_limit=3):
+        fast = minitorch2.compile(lambda x, keys: x + len(keys), backend="eager")
+        with pytest.warns(MinitorchWarning, match="was compiled 3 times"):
+            for count in range(6):
+                fast(torch.ones(2), dict.fromkeys(range(count)))
+    job = read_job(folder)
+    (line,) = summary_data(job)["as_is"]
+    assert line["code"] == "recompile-limit" and line["place"].startswith(__file__)
+    text = "\n".join(summary_lines(job))
+    assert "functions that run in Python: 1" in text and "compiled again: 1\n" in text
+    assert "3x " in text and "entries 0 to 2: DICT_KEYS keys" in text
 
 
 def test_a_backward_graph_joins_its_compilation(folder):

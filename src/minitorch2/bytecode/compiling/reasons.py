@@ -9,37 +9,20 @@ example of each reason.
 
 from __future__ import annotations
 
-import tomllib
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 from minitorch2.errors import UnsupportedError
+from minitorch2.errors.codes import ErrorCode, read_codes
 
 COMMAND = "python -m minitorch2 why"
 """The command that explains each reason."""
 
 
-@dataclass(frozen=True)
-class Reason:
-    """One way in which a graph can end early.
-
-    Attributes:
-        code: stable name; never reused for another meaning.
-        meaning: the construct that capture met, in the user's terms.
-        remedy: the change that usually helps.
-    """
-
-    code: str
-    meaning: str
-    remedy: str
-
-
 @cache
-def reasons() -> dict[str, Reason]:
+def reasons() -> dict[str, ErrorCode]:
     """Return every reason by its code; the table is read when a graph breaks first."""
-    table = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
-    return {code: Reason(code, **fields) for code, fields in table.items()}
+    return read_codes(Path(__file__).with_suffix(".toml"))
 
 
 def remedy_of(error: UnsupportedError) -> str:

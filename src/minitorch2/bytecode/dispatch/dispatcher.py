@@ -14,7 +14,6 @@ from minitorch2.bytecode.compiling.compile_frame import Backend, UserProgramErro
 from minitorch2.bytecode.compiling.compiled_frame import (
     BoundEntry,
     CompiledFrame,
-    GraphBreak,
     canonical,
 )
 from minitorch2.bytecode.compiling.isolation import isolated
@@ -343,7 +342,9 @@ class Dispatcher:
         if self.region.fullgraph:
             where = first_line(self.cache.code)
             raise GraphBreakError(cause, code="recompile-limit", fix=fix, user_line=where)
-        self.cache.as_is = GraphBreak("recompile-limit", cause, fix, first_line(self.cache.code))
+        self.region.run_as_is(
+            self.cache.code, UnsupportedError(cause, code="recompile-limit", fix=fix)
+        )
         caution(_LOGGER, f"{cause}. {self._cost_of_limit()} Fix: {fix}")
 
     def _cost_of_limit(self) -> str:

@@ -5,7 +5,7 @@ Calls that find their entry leave no trace; only a call that no entry serves is 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from minitorch2 import stages
@@ -95,18 +95,35 @@ class Recompile:
     fix: str
 
     def __str__(self) -> str:
-        where = f" (needed by {self.line})" if self.line else ""
-        return (
-            f"{self.function} entry {self.entry}: {self.guard}: {self.what} was {self.expected}, "
-            f"now {self.actual}{where}; {self.times}x. Fix: {self.fix}"
-        )
+        return told_once([self])
+
+    @property
+    def cause(self) -> tuple[object, ...]:
+        """Equal for failures that differ only in their entries and values."""
+        return self.function, str(self.guard), self.what, self.line, self.fix
+
+
+def told_once(equal: Sequence[Recompile]) -> str:
+    """Return a line for failures of one cause, with the values of the first and of the last."""
+    first, last = equal[0], equal[-1]
+    where = f" (needed by {first.line})" if first.line else ""
+    entries = f"entry {first.entry}" if first is last else f"entries {first.entry} to {last.entry}"
+    values = [f"{each.what} was {each.expected}, now {each.actual}" for each in (first, last)]
+    changes = "; last: ".join(dict.fromkeys(values))
+    return (
+        f"{first.function} {entries}: {first.guard}: {changes}{where}; "
+        f"{max(each.times for each in equal)}x. Fix: {first.fix}"
+    )
 
 
 class Recompiles(list[Recompile]):
-    """The reasons of recompilations: a list that prints a line for each."""
+    """The reasons of recompilations: a list that prints a line for each cause."""
 
     def __str__(self) -> str:
-        return "\n".join(map(str, self)) or "nothing was compiled again"
+        causes: dict[object, list[Recompile]] = {}
+        for each in self:
+            causes.setdefault(each.cause, []).append(each)
+        return "\n".join(map(told_once, causes.values())) or "nothing was compiled again"
 
     def _repr_html_(self) -> str:
         """Return a table for a notebook."""

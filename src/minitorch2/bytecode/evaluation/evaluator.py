@@ -19,7 +19,7 @@ from types import CodeType
 from typing import Final
 
 from minitorch2.bytecode.frames.left_to_python import cause_of
-from minitorch2.bytecode.frames.skip_files import is_stand_in, refuses_inlining
+from minitorch2.bytecode.frames.skip_files import is_library, is_stand_in, refuses_inlining
 from minitorch2.bytecode.machine.instruction import Instruction
 from minitorch2.bytecode.machine.program import program_of
 from minitorch2.bytecode.trackers.arguments import bind_arguments
@@ -230,12 +230,18 @@ class SymbolicEvaluator:
         return getattr(self, "steps", 0) if self.parent is None else self.parent.root_step
 
     def source_line(self) -> SourceLine:
-        """Return the user's line that is being evaluated; stand-ins for C code have none."""
-        if self.parent is not None and is_stand_in(self.code.co_filename):
-            return self.parent.source_line()
+        """Return the user's line that is being evaluated.
+
+        Stand-ins for C code have none. An inlined library has the line that calls it, if that is
+        the user's.
+        """
+        file = self.code.co_filename
+        if self.parent is not None and (is_stand_in(file) or is_library(file)):
+            around = self.parent.source_line()
+            if is_stand_in(file) or not is_library(around.file):
+                return around
         known = self.capture.source_lines.get((id(self.code), self.line))
         if known is None:
-            file = self.code.co_filename
             text = linecache.getline(file, self.line, self.namespace).strip()
             known = SourceLine(file, self.line, text, self.code.co_name)
             self.capture.source_lines[id(self.code), self.line] = known
@@ -245,12 +251,12 @@ class SymbolicEvaluator:
         """Return the lines that are being evaluated: the captured frame's first, then inlined
         calls'.
 
-        Python that stands in for C code, and NumPy's Python, are left out: the user did not write
-        these calls.
+        Libraries, and Python that stands in for C code, are left out: the user did not write these
+        calls.
         """
         around = () if self.parent is None else self.parent.user_stack()
-        is_own = not around or not is_stand_in(self.code.co_filename)
-        return (*around, self.source_line()) if is_own else around
+        line = self.source_line()
+        return (*around, line) if not around or line.file == self.code.co_filename else around
 
 
 def _free_variables(callee: Callee) -> dict[str, CellVariable]:

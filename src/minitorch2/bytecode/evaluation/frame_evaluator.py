@@ -7,6 +7,7 @@ from types import CellType
 
 from minitorch2.bytecode.evaluation.capture import FrameCapture
 from minitorch2.bytecode.evaluation.evaluator import SymbolicEvaluator
+from minitorch2.bytecode.frames.expressions import unnamed_values
 from minitorch2.bytecode.frames.signature import signature_of
 from minitorch2.bytecode.guards.sources import CellObjectSource, CellSource, LocalSource
 from minitorch2.bytecode.machine.instruction import Instruction
@@ -31,8 +32,9 @@ class FrameEvaluator(SymbolicEvaluator):
     def __init__(self, capture: FrameCapture, break_points: Mapping[int, UnsupportedError]) -> None:
         frame = capture.frame
         names = dict(zip(frame.code.co_varnames, signature_of(frame.code).names, strict=False))
+        shown = unnamed_values(frame.code)
         locals_ = {
-            name: LazyVariable(capture, value, LocalSource(names[name]))
+            name: LazyVariable(capture, value, LocalSource(names[name], shown.get(name, "")))
             for name, value in frame.values.items()
         }
         super().__init__(capture, frame.code, frame.globals, dict(locals_), {})

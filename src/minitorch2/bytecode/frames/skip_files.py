@@ -122,6 +122,11 @@ def is_stand_in(file: str) -> bool:
     return file.startswith((*STAND_INS, NUMPY))
 
 
+def is_library(file: str) -> bool:
+    """Return whether reports name the line that calls code of this file, instead of its own."""
+    return file.startswith(TORCH) or is_skipped_file(file)
+
+
 @cache
 def _refused_file(file: str) -> str | None:
     inlined_whole = (*STAND_INS, MARKS, COLLECTIVES, *FROZEN, *TRITON)

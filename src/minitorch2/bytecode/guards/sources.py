@@ -25,7 +25,7 @@ import copy
 import itertools
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any, ClassVar, Final, TypeAlias
 
@@ -55,7 +55,7 @@ class Source:
 
     @cached_property
     def _key(self) -> tuple[object, ...]:
-        return (type(self), *(getattr(self, field.name) for field in fields(self)))
+        return (type(self), *(getattr(self, each.name) for each in fields(self) if each.compare))
 
     @cached_property
     def _hash(self) -> int:
@@ -109,7 +109,16 @@ class RootSource(Source):
 
 @dataclass(frozen=True, eq=False)
 class LocalSource(RootSource):
-    """A local variable (an argument) of the captured frame."""
+    """A local variable (an argument) of the captured frame.
+
+    Attributes:
+        shown: the user's expression for a value that has no name in the user's program.
+    """
+
+    shown: str = field(default="", compare=False)
+
+    def expression(self, named: Naming = plainly) -> str:
+        return self.shown if self.shown and named is plainly else self.name
 
 
 @dataclass(frozen=True, eq=False)
@@ -183,6 +192,8 @@ class AttributeSource(StepSource):
 
     def step(self, base: str, named: Naming = plainly) -> str:
         # A name with leading underscores would be mangled inside a class.
+        if named is plainly and self.name == "cell_contents":
+            return base  # people call a cell's content by the variable's name
         is_mangled = self.name.startswith("__") and not self.name.endswith("__")
         if is_name(self.name) and not is_mangled:
             return f"{base}.{self.name}"
@@ -247,11 +258,10 @@ class PeekSource(StepSource):
     index: int
 
     def step(self, base: str, named: Naming = plainly) -> str:
+        if named is plainly:
+            return f"peek({base}, {self.index})"
         rest = f"{named(copy.copy)}({base})"
         return f"[*{named(itertools.islice)}({rest}, {self.index}, {self.index + 1})][0]"
-
-    def __str__(self) -> str:
-        return f"peek({self.of}, {self.index})"
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,6 +16,7 @@ from types import CodeType
 
 import torch
 
+from minitorch2.bytecode.frames.expressions import stack_expressions, unnamed_values
 from minitorch2.bytecode.machine.continuation import CELL, make_continuation, variable_names
 from minitorch2.bytecode.machine.liveness import READS_FRAME, live_sets
 from minitorch2.bytecode.machine.per_code import once_per_code
@@ -145,6 +146,9 @@ class Continuations:
         )
         shown = code.replace(co_name=origin.co_name, co_qualname=origin.co_qualname)
         program_of.note(shown, program_of(code))
+        offset = program_of(origin).instructions[place.index].offset
+        items = stack_expressions(origin, offset, stack.depth)
+        unnamed_values.note(shown, {CELL + name: name for name in origin.co_cellvars} | items)
         variable_names.note(shown, variable_names(origin))
         self._origins[id(shown)] = origin
         return Continuation(code.co_name, shown, as_is)

@@ -6,7 +6,8 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from minitorch2.bytecode.compiling.reasons import Reason, reasons
+from minitorch2.bytecode.compiling.reasons import reasons
+from minitorch2.errors.codes import ErrorCode
 from tests.unit.bytecode import break_examples
 from tests.unit.bytecode.break_examples import functions, modules, tensors, values
 
@@ -74,11 +75,11 @@ def page() -> str:
     return HEAD + "".join(f"\n{section}" for section in map(_section, reasons().values()))
 
 
-def _section(reason: Reason) -> str:
+def _section(reason: ErrorCode) -> str:
     return "\n".join(_lines(reason)) + "\n"
 
 
-def _lines(reason: Reason) -> Iterator[str]:
+def _lines(reason: ErrorCode) -> Iterator[str]:
     yield from (f"## {reason.code}", "", f"{_sentence(reason.meaning)}")
     yield from ("", f"*What helps:* {reason.remedy}.")
     breaking = break_examples.BREAKING.get(reason.code)
