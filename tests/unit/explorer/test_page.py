@@ -176,3 +176,33 @@ def test_browser_lights_what_comes_from_a_line(store, first, tmp_path):
     assert any("return h * torch.sigmoid(h)" in text for text in lit)
     assert not any("return h.mean()" in text for text in lit)
     assert 'data-theme="dark"' in made and "Graph break at" in made
+
+
+PROBE = """<script>addEventListener("load", () => {
+  const said = [];
+  for (const name of ["clientHeight", "scrollTop"]) {
+    const found = Object.getOwnPropertyDescriptor(Element.prototype, name);
+    const get = function () { said.push("read"); return found.get.call(this); };
+    Object.defineProperty(Element.prototype, name, { ...found, get });
+  }
+  const made = Element.prototype.replaceChildren;
+  Element.prototype.replaceChildren = function (...all) { said.push("write"); return made.apply(this, all); };
+  const text = Object.getOwnPropertyDescriptor(Node.prototype, "textContent");
+  Object.defineProperty(Node.prototype, "textContent", {
+    ...text, set(value) { said.push("write"); text.set.call(this, value); } });
+  explorer.clear();
+  said.length = 0;
+  explorer.pin(explorer.facts.byKey.get("graph:sigmoid"));
+  document.documentElement.dataset.said = said.join(" ");
+});</script></body>"""  # noqa: E501 (a program in another language)
+
+
+@pytest.mark.skipif(BROWSER is None, reason="needs a browser")
+def test_lighting_a_row_reads_the_layout_once_before_it_changes_it(store, tmp_path):
+    """Each read behind a write would make the layout of all columns anew: 1.5 s for a BERT."""
+    page = page_of(store)
+    assert page.count("</body>") == 1
+    made = opened(page.replace("</body>", PROBE), tmp_path, "")
+    said = re.search(r'data-said="([^"]*)"', made)[1].split()
+    assert said.count("read") > 4 and said.count("write") > 4
+    assert said == sorted(said), "reads come first"

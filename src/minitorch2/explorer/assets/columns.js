@@ -28,7 +28,10 @@ class Column {
     this.list.append(this.room);
     this.root.append(this.head, this.list);
     this.shown = [0, 0];
-    this.list.addEventListener("scroll", () => this.render());
+    this.made = [];
+    this.lit = [];
+    this.top = this.height = 0;
+    this.list.addEventListener("scroll", () => { this.measure(); this.render(); });
     this.list.addEventListener("keydown", (event) => this.key(event));
     this.room.addEventListener("pointermove", (event) => this.point(event, false));
     this.room.addEventListener("pointerleave", () => this.page.unlight());
@@ -51,6 +54,8 @@ class Column {
     this.root.classList.toggle("drawn", drawn);
     this.room.replaceChildren();
     this.shown = [0, 0];
+    this.widest = 0;  // a drawing has a size of its own
+    this.measure();
     if (drawn) this.paint(); else this.render();
   }
 
@@ -84,24 +89,34 @@ class Column {
   }
 
   litKeys() {
-    const ids = [...this.page.lit].map((id) => this.page.facts.rows[id]);
-    return new Set(ids.filter((row) => row.column === this.number).map((row) => row.key));
+    return new Set(this.lit.map((index) => this.pane.rows[index][1]));
   }
 
-  /** Make the elements of the rows in sight, and of some around them. */
+  /** Read from the layout what the other functions need; the page reads of all columns, then writes. */
+  measure() {
+    this.top = this.list.scrollTop;
+    this.height = this.list.clientHeight;
+  }
+
+  /** Make the elements of the rows in sight, and of some around them; mark those that are there. */
   render(force) {
     if (this.drawn) { if (force) this.markDrawing(this.litKeys()); return; }
     const rows = this.pane.rows;
-    this.room.style.height = `${rows.length * ROW}px`;
-    if (!this.widest) this.widest = Math.max(20, ...rows.map((row) => row[0].length + row[3].length));
-    this.room.style.width = `${this.widest + 4}ch`;
-    const first = Math.max(0, Math.floor(this.list.scrollTop / ROW) - 20);
-    const last = Math.min(rows.length, first + Math.ceil((this.list.clientHeight || 900) / ROW) + 40);
-    if (!force && first === this.shown[0] && last === this.shown[1]) return;
+    if (!this.widest) {
+      this.widest = Math.max(20, ...rows.map((row) => row[0].length + row[3].length));
+      this.room.style.height = `${rows.length * ROW}px`;
+      this.room.style.width = `${this.widest + 4}ch`;
+    }
+    const first = Math.max(0, Math.floor(this.top / ROW) - 20);
+    const last = Math.min(rows.length, first + Math.ceil((this.height || 900) / ROW) + 40);
+    if (first === this.shown[0] && last === this.shown[1]) {
+      if (force) this.made.forEach((row, i) => this.mark(row, first + i));
+      return;
+    }
     this.shown = [first, last];
-    const made = [];
-    for (let i = first; i < last; i++) made.push(this.rowElement(i));
-    this.room.replaceChildren(...made);
+    this.made = [];
+    for (let i = first; i < last; i++) this.made.push(this.rowElement(i));
+    this.room.replaceChildren(...this.made);
   }
 
   rowElement(index) {
@@ -114,13 +129,19 @@ class Column {
     row.dataset.mark = mark;
     row.setAttribute("role", "option");
     row.classList.toggle("keyed", Boolean(key || origins.length));
+    if (["saved", "recomputed"].includes(mark)) row.append(tag("span", "mark", `  ${mark}`));
+    this.mark(row, index);
+    return row;
+  }
+
+  /** Show what the page knows of a row. */
+  mark(row, index) {
+    const id = this.page.start[this.number] + index, isSelf = this.page.self === id;
     row.classList.toggle("lit", this.page.lit.has(id));
-    row.classList.toggle("self", this.page.self === id);
+    row.classList.toggle("self", isSelf);
     row.classList.toggle("found", this.page.found.has(id));
     row.classList.toggle("active", this.active === index && document.activeElement === this.list);
-    row.setAttribute("aria-selected", String(this.page.self === id));
-    if (["saved", "recomputed"].includes(mark)) row.append(tag("span", "mark", `  ${mark}`));
-    return row;
+    if (row.getAttribute("aria-selected") !== String(isSelf)) row.setAttribute("aria-selected", String(isSelf));
   }
 
   point(event, pins) {
@@ -150,31 +171,31 @@ class Column {
 
   /** Bring a row into sight. */
   show(index) {
-    const top = index * ROW, { scrollTop, clientHeight } = this.list;
-    if (top < scrollTop || top > scrollTop + clientHeight - 2 * ROW) {
-      this.list.scrollTop = Math.max(0, top - clientHeight / 3);
-    }
+    this.measure();
+    this.scrollTo(index);
     this.render(true);
   }
 
-  litRows() {
-    const start = this.page.start[this.number];
-    return this.pane.rows.map((_, i) => i).filter((i) => this.page.lit.has(start + i));
+  /** Scroll to a row that is out of sight, as last measured. */
+  scrollTo(index) {
+    const top = index * ROW;
+    if (top >= this.top && top <= this.top + this.height - 2 * ROW) return;
+    const most = this.pane.rows.length * ROW - this.height;
+    this.top = Math.max(0, Math.min(most, Math.floor(top - this.height / 3)));
+    this.list.scrollTop = this.top;
   }
 
   showNextLit() {
-    const lit = this.litRows();
-    if (!lit.length) return;
-    const next = lit.find((index) => index > this.active);
-    this.active = next === undefined ? lit[0] : next;
+    if (!this.lit.length) return;
+    const next = this.lit.find((index) => index > this.active);
+    this.active = next === undefined ? this.lit[0] : next;
     this.show(this.active);
   }
 
+  /** Mark the rows that are lit now; nothing is read from the layout. */
   update(scrolls) {
-    const lit = this.page.self === null ? [] : this.litRows();
-    this.count.hidden = !lit.length;
-    this.count.textContent = `${lit.length} lit`;
-    if (scrolls && lit.length && !this.drawn && this.page.columnOfSelf() !== this.number) this.show(lit[0]);
+    this.count.hidden = !this.lit.length;
+    this.count.textContent = `${this.lit.length} lit`;
     if (this.drawn && scrolls && this.pane.drawing.boxes.length > MOST_BOXES) this.paint();
     this.render(true);
   }

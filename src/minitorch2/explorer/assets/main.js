@@ -19,7 +19,7 @@ class Page {
     });
     document.getElementById("theme").addEventListener("click", () => changeTheme());
     document.addEventListener("keydown", (event) => this.key(event));
-    window.addEventListener("resize", () => this.columns.forEach((column) => column.render(true)));
+    window.addEventListener("resize", () => this.renderAll());
     if (window.matchMedia("(max-width: 700px)").matches) document.getElementById("stepper").open = false;
     const report = document.getElementById("report");
     report.hidden = !store.report.length;
@@ -67,10 +67,15 @@ class Page {
     panes.reduce((sum, pane) => { this.start.push(sum); return sum + pane.rows.length; }, 0);
     this.columns = panes.map((pane, i) => new Column(pane, i, this));
     document.getElementById("columns").replaceChildren(...this.columns.map((column) => column.root));
-    this.columns.forEach((column) => column.render(true));
+    this.renderAll();
     this.tabs(panes);
     this.describe(compilation);
     this.stepper.load(compilation.steps);
+  }
+
+  renderAll() {
+    this.columns.forEach((column) => column.measure());
+    this.columns.forEach((column) => column.render(true));
   }
 
   tabs(panes) {
@@ -93,6 +98,7 @@ class Page {
     root.hidden = inSight && !isNarrow;
     button.setAttribute("aria-pressed", String(!root.hidden));
     if (root.hidden) return;
+    this.columns[number].measure();
     this.columns[number].render(true);
     root.scrollIntoView({ inline: "start", block: "nearest" });
   }
@@ -134,6 +140,21 @@ class Page {
     if (this.self === id) return;
     this.self = id;
     this.lit = related(this.facts, id);
+    this.update(scrolls);
+  }
+
+  /** Mark what is lit in all columns. The layout is read, then scrolled, then changed: it is made once. */
+  update(scrolls) {
+    this.columns.forEach((column) => { column.measure(); column.lit = []; });
+    for (const id of this.lit) {
+      const { column, index } = this.facts.rows[id];
+      this.columns[column].lit.push(index);
+    }
+    for (const column of this.columns) {
+      column.lit.sort((a, b) => a - b);
+      const isOther = column.number !== this.columnOfSelf();
+      if (scrolls && isOther && column.lit.length && !column.drawn) column.scrollTo(column.lit[0]);
+    }
     this.columns.forEach((column) => column.update(scrolls));
   }
 
@@ -161,7 +182,7 @@ class Page {
     this.self = null;
     this.pinned = false;
     this.lit = new Set();
-    this.columns.forEach((column) => column.update(false));
+    this.update(false);
   }
 
   columnOfSelf() {
@@ -174,7 +195,7 @@ class Page {
     this.found = new Set(hits.map((row) => row.id));
     this.hits = hits;
     this.hit = -1;
-    this.columns.forEach((column) => column.render(true));
+    this.renderAll();
     if (hits.length) this.nextFound();
   }
 
@@ -191,8 +212,7 @@ class Page {
     for (let at = number + by; at >= 0 && at < this.columns.length; at += by) {
       const column = this.columns[at];
       if (column.root.hidden) continue;
-      const lit = column.litRows();
-      if (lit.length) column.active = lit[0];
+      if (column.lit.length) column.active = column.lit[0];
       column.list.focus();
       column.root.scrollIntoView({ inline: "nearest", block: "nearest" });
       column.show(column.active);
