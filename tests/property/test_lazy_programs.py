@@ -98,3 +98,18 @@ def test_a_window_of_a_diagonal_and_a_write_in_place_have_eager_gradients():
 def test_the_stride_of_a_dimension_of_one_element_is_free_in_a_gradient():
     """Autograd added two gradients of a row in place, and those of lazy tensors out of place."""
     check_text(body("w = m.view(-1)\nv = m * 2 + torch.einsum('ij->j', m)"), gradients=True)
+
+
+def test_a_dimension_of_one_element_keeps_its_stride_through_flip():
+    """The meta kernel of `flip` gave the stride 1 to a column of a matrix with one row."""
+    check_text(body("w2 = m[:, -1]\nw2 = w2.flip(0)\nprint(w2.stride(), w2.is_contiguous())"))
+
+
+def test_a_write_reads_a_row_of_what_it_writes_after_other_tensors_of_these_sizes():
+    """The fake of the matrix came from a step without the row, so the two shared no memory."""
+    check_text(body("m.add_(v.expand(m.shape))\nprint(m)"))
+
+
+def test_a_window_on_a_view_whose_base_has_other_memory_since():
+    """The window was taken of the base, and showed the memory that `set_` had given it."""
+    check_text(body("m.set_(F.softmax(m, -1))\nw4 = w.as_strided((k,), (2,), 1)\nprint(w4)"))

@@ -16,6 +16,7 @@ from minitorch2.graph import random_operators
 from minitorch2.graph.fake_reductions import FAKE_REDUCTIONS, plain_batch_norm
 from minitorch2.graph.symbols.unbacked import is_dense
 from minitorch2.native.torch_internals.operators import OpOverload, suggest_memory_format
+from minitorch2.native.torch_internals.pytree import tree_map
 
 aten = torch.ops.aten
 _CHANNELS_LAST: Final = torch.channels_last
@@ -107,6 +108,21 @@ def upsampled_backward(
     return torch.empty(shape, dtype=gradient.dtype, device="meta", memory_format=order)
 
 
+def kept(func: OpOverload, place: int, *arguments: Any, **options: Any) -> Any:
+    """Return results with all strides of an input.
+
+    PyTorch's kernel, on meta tensors, forgets those of dimensions of one element or none.
+    """
+    results, x = func(*arguments, **options), arguments[place]
+    is_ordered = options.get("memory_format") not in (None, torch.preserve_format)
+    has_short = any(type(n) is int and n < 2 for n in x.shape)
+    if is_ordered or not has_short or not aten.is_non_overlapping_and_dense(x):
+        return results
+    return tree_map(
+        lambda r: torch.empty_strided(x.shape, x.stride(), dtype=r.dtype, device="meta"), results
+    )
+
+
 def size(x: Tensor) -> list[int]:
     """Return the sizes as plain integers, for nested batches of `torch.vmap`."""
     return [int(length) for length in x.shape]
@@ -131,11 +147,24 @@ _UPSAMPLINGS: Final = {
     "upsample_nearest3d": False, "_upsample_nearest_exact3d": False, "upsample_trilinear3d": True,
 }  # fmt: skip
 """For each operator, whether its gradient keeps a channels-last order."""
+_KEPT: Final = (
+    aten.empty_like.default, aten.zeros_like.default, aten.ones_like.default,
+    aten.full_like.default, aten.rand_like.default, aten.randn_like.default,
+    aten.randint_like.default, aten.randint_like.low_dtype, aten.flip.default,
+    aten.sort.default, aten.sort.stable, aten.index_put.default, aten._conj_physical.default,
+    aten._unsafe_masked_index_put_accumulate.default, aten._prelu_kernel.default,
+    aten.log_sigmoid_backward.default,
+)  # fmt: skip
 METADATA_OPERATORS: Final = {aten.size.default: size}
 """Operators that ask for what tensors know: nothing is left to compute."""
 
 FAKE_KERNELS: Final[dict[OpOverload, Callable[..., Any]]] = {
     **FAKE_REDUCTIONS,
+    **{func: partial(kept, func, 0) for func in _KEPT},
+    **{
+        func: partial(kept, func, 1)
+        for func in (aten.binary_cross_entropy_backward.default, aten.nll_loss2d_backward.default)
+    },
     aten._sample_dirichlet.default: number_for_each,
     aten._dirichlet_grad.default: number_for_each,
     aten.binomial.default: binomial,

@@ -9,8 +9,8 @@ tensors of one element.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cache
-from typing import Any
+from functools import cache, partial
+from typing import Any, Final
 
 import torch
 
@@ -18,6 +18,10 @@ from minitorch2.graph.symbols.expression import SYMBOLIC, expr_of
 from minitorch2.graph.symbols.unbacked import is_dense
 from minitorch2.native.torch_internals.operators import OpOverload as Operator
 from minitorch2.native.torch_internals.operators import elementwise_strides
+from minitorch2.native.torch_internals.pytree import tree_map_only
+
+aten = torch.ops.aten
+_CHANNELS_LAST: Final = {4: (torch.channels_last,), 5: (torch.channels_last_3d,)}
 
 
 @cache
@@ -53,6 +57,9 @@ def pointwise_result(
         shape = _broadcast([t.shape for t in tensors])
     else:
         shape = torch.broadcast_shapes(*[t.shape for t in tensors])  # type: ignore[no-untyped-call]
+        if 1 in shape:
+            strides = _strides_of_kernel(tensors, shape, result.stride())
+            return torch.empty_strided(shape, strides, dtype=result.dtype, device="meta")
     if all(map(is_dense, tensors)):  # so are they in the result's order
         return torch.empty(shape, dtype=result.dtype, device="meta")
     strides = _strides(tensors, shape)
@@ -77,8 +84,29 @@ def _broadcast(shapes: Sequence[Sequence[Any]]) -> tuple[Any, ...]:
 
 @cache
 def _probe(dtype: torch.dtype, rank: int) -> torch.Tensor:
-    """Return one element, equal to 1: a legal divisor, exponent and logarithm. Never written to."""
-    return torch.ones([1] * rank, dtype=dtype)
+    """Return ones: legal divisors, exponents and logarithms. Never written to.
+
+    A kernel shows in the strides what it does with those of dimensions of one element.
+    """
+    size, strides = (2, *[1] * (rank - 1)), (1, *[_STRANGE] * (rank - 1))
+    form = (size, strides) if rank > 1 else ([1] * rank, [_STRANGE] * rank)
+    return torch.ones(2, dtype=dtype).as_strided(*form)
+
+
+def result_without_elements(func: Operator, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    """Return what the real kernel gives where there is nothing to compute; None elsewhere."""
+    tensors = [value for value in args if isinstance(value, torch.Tensor)]
+    if not all(type(n) is int for t in tensors for n in (*t.shape, *t.stride())):
+        return None
+    counts = [tensor.numel() for tensor in tensors]
+    if all(counts) or sum(counts) > _MOST_ELEMENTS or not _IN_ORDER.intersection(func.tags):
+        return None
+    result = func(*tree_map_only(torch.Tensor, partial(_empty, "cpu"), tuple(args)), **kwargs)
+    return tree_map_only(torch.Tensor, partial(_empty, "meta"), result)
+
+
+def _empty(device: str, like: torch.Tensor) -> torch.Tensor:
+    return torch.empty_strided(like.shape, like.stride(), dtype=like.dtype, device=device)
 
 
 def _known(number: Any) -> Any:
@@ -86,6 +114,33 @@ def _known(number: Any) -> Any:
     if isinstance(number, SYMBOLIC):
         return number.node.pytype(2)
     return number
+
+
+_STRANGE: Final = 7
+_MOST_ELEMENTS: Final = 4096
+_IN_ORDER: Final = {torch.Tag.pointwise, getattr(torch.Tag, "reduction", torch.Tag.pointwise)}
+
+
+def _strides_of_kernel(
+    tensors: Sequence[torch.Tensor], shape: Sequence[int], shown: Sequence[int]
+) -> Sequence[int]:
+    """Return all strides of a result, those of dimensions of one element included.
+
+    ``shown`` are the strides of a probe's result, which tell three ways apart. The kernel keeps the
+    first input's; it gives plain ones if all inputs are plain; or it orders the dimensions, since
+    a number takes part.
+    """
+    first = tensors[0]
+    if all(t.shape == shape for t in tensors):
+        if _STRANGE in shown and aten.is_non_overlapping_and_dense(first):
+            return first.stride()
+        if shown[1:2] == (2,):
+            tensors = [*tensors, torch.empty((), device="meta")]
+        else:
+            for order in (torch.contiguous_format, *_CHANNELS_LAST.get(len(shape), ())):
+                if all(t.is_contiguous(memory_format=order) for t in tensors):
+                    return torch.empty(shape, device="meta", memory_format=order).stride()
+    return _strides(tensors, shape)
 
 
 def _strides(tensors: Sequence[torch.Tensor], shape: Sequence[int]) -> Sequence[int]:

@@ -20,7 +20,11 @@ from minitorch2.graph.data_dependent import DATA_DEPENDENT, NoSymbolicForm
 from minitorch2.graph.dispatch_mode import DispatchMode
 from minitorch2.graph.fake_checks import check_arguments
 from minitorch2.graph.fake_kernels import FAKE_KERNELS, METADATA_OPERATORS
-from minitorch2.graph.fake_pointwise import is_plain_pointwise, pointwise_result
+from minitorch2.graph.fake_pointwise import (
+    is_plain_pointwise,
+    pointwise_result,
+    result_without_elements,
+)
 from minitorch2.graph.known_scalars import known_value, learn
 from minitorch2.graph.symbols.expression import SYMBOLIC, expr_of, same_sizes
 from minitorch2.graph.symbols.ragged import give_ragged_size, may_be_offsets
@@ -476,7 +480,9 @@ def _symbolic_key(value: Any) -> Any:
 
 def _run_meta(func: Operator, args: list[Any], kwargs: dict[str, Any]) -> Any:
     check_arguments(func, args, kwargs)
-    result = None
+    result = result_without_elements(func, args, kwargs)
+    if result is not None:
+        return result
     if func in FAKE_KERNELS:
         result = FAKE_KERNELS[func](*args, **kwargs)
     elif is_plain_pointwise(func):

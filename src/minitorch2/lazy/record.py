@@ -15,6 +15,7 @@ from typing import Any, Final
 import torch
 
 from minitorch2.errors import UnsupportedError
+from minitorch2.graph.fake_tensor import FakeTensor
 from minitorch2.graph.user_lines import user_line
 from minitorch2.lazy.at_once import note_results
 from minitorch2.lazy.entry import Entry, expect_entries
@@ -264,7 +265,9 @@ def _enter(step: Step, value: Value) -> Ref:
     event = (None, data.dtype, data.dim(), data.device, _layout_of(data), memory)
     size = tuple(data.size())
     before = step.form
-    known = None if step.at_once else step.known_results(event, size, size)
+    # Where all memory is contiguous, sizes tell the strides but for dimensions of one element.
+    key = (*size, *data.stride()) if 1 in size or 0 in size else size
+    known = None if step.at_once else step.known_results(event, key, size)
     if known is not None:
         step.entries.append(Entry(before, step.form, value))
     if known is None and step.meets_new(event):
@@ -272,15 +275,35 @@ def _enter(step: Step, value: Value) -> Ref:
         step.inputs.append(value)
         return step.promise(value)
     if known is None:
+        fake = _fake_of(step, data, memory)
         step.go_on(event, size)
-        fake = step.fake_of_data(data)
         known = (Meta(size, data.stride(), 0, data.dtype, data.device, fake),)
-        step.note_results(event, size, known)
+        step.note_results(event, key, known)
     form = known[0]
     assert form is not None
     value.fake = form.fake
     step.inputs.append(value)
     return step.promise(value)
+
+
+def _fake_of(step: Step, data: torch.Tensor, memory: tuple[int, int] | None) -> FakeTensor:
+    """Return the fake of data that enter; it shares memory with the fake of the input there.
+
+    A known form gave that input its fake, so a new fake of the same memory would not share it.
+
+    Raises:
+        UnsupportedError: no fake can begin there.
+    """
+    if memory is None:
+        fake: FakeTensor = step.fake_of_data(data)
+        return fake
+    first = fake_of(step.inputs[memory[0]], step.fake_of_data).meta
+    begin, rest = divmod(int(first.storage_offset()) * first.itemsize + memory[1], data.itemsize)
+    if rest or begin < 0:
+        raise UnsupportedError("data begin before the memory of a fake, or inside an element")
+    meta = torch.empty(0, dtype=data.dtype, device="meta")
+    meta.set_(first.untyped_storage(), begin, data.size(), data.stride())
+    return FakeTensor(meta, data.device)
 
 
 def _distance(step: Step, first: int, data: torch.Tensor) -> int:

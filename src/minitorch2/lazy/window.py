@@ -24,6 +24,7 @@ from minitorch2.errors import UnsupportedError
 from minitorch2.graph.fake_tensor import flat
 from minitorch2.graph.user_lines import user_line
 from minitorch2.lazy.plan import Plan
+from minitorch2.lazy.step import memory_of
 from minitorch2.lazy.value import LazyTensor, undeferred
 from minitorch2.native.torch_internals.gradients import CreationMeta, set_creation_meta
 
@@ -41,11 +42,21 @@ def on_base(part: Any, narrow: torch.Tensor) -> torch.Tensor:
     base = narrow._base
     if type(narrow) is not LazyTensor or base is None or base is part or base.dtype != narrow.dtype:
         return narrow
+    if not _shows_memory_of(narrow, base):  # which an assignment to `data` has replaced, or `set_`
+        return narrow
     if not narrow.requires_grad:
         return _same_form(base, narrow)
     made: torch.Tensor = AsStrided.apply(narrow, (base,))  # type: ignore[no-untyped-call]
     set_creation_meta(made, CreationMeta.DEFAULT)
     return made
+
+
+def _shows_memory_of(narrow: LazyTensor, base: torch.Tensor) -> bool:
+    """Return whether a view shows the memory that its base has now."""
+    root = narrow.value.root
+    if type(base) is LazyTensor:
+        return root is base.value.root
+    return root.data is not None and memory_of(root.data) == memory_of(base)
 
 
 class AsStrided(torch.autograd.Function):

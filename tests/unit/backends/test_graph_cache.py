@@ -20,12 +20,13 @@ import minitorch2
 from minitorch2 import cache, config, stages
 from minitorch2.backends.graph_cache import REASONS, bypass, key, lookup
 from minitorch2.backends.graph_cache.sizes import Sizes
-from minitorch2.cache import report, storage
+from minitorch2.cache import storage
 from minitorch2.cache.bundle import load_bundle, save_bundle
 from minitorch2.codegen.numba.target import NUMBA
 from minitorch2.codegen.target import Target
 from minitorch2.codegen.triton.target import TRITON
 from minitorch2.config import Choice, Config, list_options
+from minitorch2.explorer.cached import report
 from minitorch2.graph import extensions
 from minitorch2.graph.graph_module import GraphModule
 from minitorch2.graph.symbols import ShapeEnv

@@ -10,10 +10,11 @@ import pytest
 
 import minitorch2
 from minitorch2 import cache, config
-from minitorch2.cache import report, storage
+from minitorch2.cache import storage
 from minitorch2.cache.bundle import load_bundle, save_bundle
 from minitorch2.errors import ConfigError
 from minitorch2.explorer.cached import __main__ as command
+from minitorch2.explorer.cached import report
 
 KEY = cache.key_of("kernel", "fused_add_0", text="a + b", processor="znver4")
 OTHER = cache.key_of("kernel", "fused_add_0", text="a + b", processor="skylake")

@@ -16,9 +16,10 @@ import torch
 import minitorch2
 from minitorch2 import cache, config, stages
 from minitorch2.backends.graph_cache import bypass, lookup
-from minitorch2.cache import report, storage, trust
+from minitorch2.cache import storage, trust
 from minitorch2.codegen.program import load_program
 from minitorch2.errors import MinitorchWarning, cautions
+from minitorch2.explorer.cached import report
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="there are no modes")
 KEY = cache.key_of("kernel", "fused_add_0", text="a + b")

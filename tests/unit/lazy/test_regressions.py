@@ -557,3 +557,14 @@ def test_a_view_whose_history_a_write_has_taken_is_printed():
     for _ in range(4):
         with lazy.lazily(eager_first=False):
             assert program() == wanted
+
+
+def test_data_whose_dimension_of_one_element_has_another_stride():
+    """Both are contiguous, so the second was taken for the first, and given its strides."""
+    for step in (1, 5, 7, 5):
+        x = torch.zeros(8).as_strided((1,), (step,))
+        for _ in range(3):
+            with lazy.lazily(eager_first=False):
+                y = x.clone()
+                strides = y.stride()
+            assert strides == x.clone().stride() == (step,)

@@ -8,9 +8,10 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from minitorch2.cache import report, storage
+from minitorch2.cache import storage
 from minitorch2.cache.bundle import load_bundle, save_bundle
 from minitorch2.errors import ConfigError
+from minitorch2.explorer.cached import report
 
 
 def main(arguments: Sequence[str]) -> int:
