@@ -23,12 +23,13 @@ from torch import Tensor
 
 from minitorch2 import config
 from minitorch2.codegen.compile_graph import GraphCompiler
-from minitorch2.codegen.triton import CAPABILITIES, autotune
-from minitorch2.codegen.triton.autotune import Trials, describe
-from minitorch2.codegen.triton.sites import Site, find_sites
+from minitorch2.codegen.triton import CAPABILITIES
 from minitorch2.codegen.triton.target import TRITON
-from minitorch2.codegen.triton.template import TemplateNode
-from minitorch2.codegen.triton.trial import Trial
+from minitorch2.codegen.triton.templates import autotune
+from minitorch2.codegen.triton.templates.autotune import Trials, describe
+from minitorch2.codegen.triton.templates.sites import Site, find_sites
+from minitorch2.codegen.triton.templates.template import TemplateNode
+from minitorch2.codegen.triton.templates.trial import Trial
 from minitorch2.loopir.lower_graph import lower_graph
 from minitorch2.loopir.scheduler import schedule
 from tests.unit.codegen.aten_graph import call_inputs, record

@@ -14,11 +14,14 @@ from collections import Counter
 from pathlib import Path
 
 SOURCE = Path(__file__).parents[1] / "src" / "minitorch2"
-BUDGET = 86_600  # lines of Python in src/, without the rooms that stand beside the compiler
+BUDGET = 82_000  # lines of Python in src/, without extensions and rooms beside the compiler
+EXTENSIONS = ("bytecode/numpy_capture", "bytecode/observe", "codegen/triton/templates")
+"""Folders that register themselves: no file of core may import them."""
 BESIDE = ("lazy", "script", "codegen/halide", "explorer", "exporting", "distributed", "course")
 """Folders that a reader of the PyTorch 2 paper does not need: the capture systems of other papers,
 a third target, the tool that shows all stages, export, what the ranks of a job compare, and the
 checks of the course's exercises."""
+NOT_CORE = EXTENSIONS + BESIDE
 
 
 def lines_by_floor() -> Counter[str]:
@@ -32,7 +35,7 @@ def lines_by_floor() -> Counter[str]:
 def floor_of(path: Path) -> str:
     """Return the floor that a file is counted for; `path` is relative to `src/minitorch2`."""
     folders = [parent.as_posix() for parent in path.parents][-2::-1]
-    beside = next((folder for folder in folders if folder in BESIDE), None)
+    beside = next((folder for folder in folders if folder in NOT_CORE), None)
     return beside or (folders[0] if folders else "public modules")
 
 
@@ -41,8 +44,8 @@ def main() -> int:
     lines = lines_by_floor()
     for floor, count in lines.most_common():
         print(f"{count:7,}  {floor}")
-    total = lines.total() - sum(lines[floor] for floor in BESIDE)
-    print(f"{total:7,}  of {BUDGET:,}, without {', '.join(BESIDE)}")
+    total = lines.total() - sum(lines[floor] for floor in NOT_CORE)
+    print(f"{total:7,}  of {BUDGET:,}, without {', '.join(NOT_CORE)}")
     return total > BUDGET
 
 

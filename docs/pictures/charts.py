@@ -151,6 +151,7 @@ DRAWN: dict[str, Callable[[], Picture]] = {
     "bandwidth": partial(of_columns, "bandwidth", (1, 3)),
     "random": partial(of_columns, "random", (1, 2), own_scale=False),
     "templates": partial(of_columns, "templates", (1, 2)),
+    "attention": partial(of_columns, "attention", (2, 3, 5), own_scale=False),
     "switches": partial(of_columns, "switches", (1,), own_scale=False),
     "launches": partial(of_columns, "launches", (1,), own_scale=False),
     "optimizers": partial(of_columns, "optimizers", (1, 2, 3)),

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from minitorch2 import config, stages
 from minitorch2.codegen.compile_graph import compile_graph
-from minitorch2.codegen.triton import autotune
 from minitorch2.codegen.triton.target import TRITON
-from minitorch2.codegen.triton.template import TemplateNode, Tile
+from minitorch2.codegen.triton.templates import autotune
+from minitorch2.codegen.triton.templates.template import TemplateNode, Tile
 from tests.unit.codegen.aten_graph import call_inputs, record
 from tests.unit.codegen.triton.run_lowered import to_device
 

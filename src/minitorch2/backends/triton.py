@@ -13,6 +13,7 @@ from minitorch2.backends.eager import eager
 from minitorch2.backends.graph_cache import compiled_once
 from minitorch2.backends.numba import numba
 from minitorch2.backends.registry import devices_of
+from minitorch2.codegen.triton import templates as templates  # an extension: it registers itself
 from minitorch2.codegen.triton.availability import why_unavailable
 from minitorch2.codegen.triton.target import TRITON
 from minitorch2.errors.cautions import caution_once

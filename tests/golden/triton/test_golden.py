@@ -14,8 +14,10 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from minitorch2.codegen.triton.sites import find_sites
-from minitorch2.codegen.triton.template import TemplateNode, Tile, print_template_kernel
+from minitorch2.codegen.triton.templates.attention import find_attentions
+from minitorch2.codegen.triton.templates.online_softmax import AttentionNode
+from minitorch2.codegen.triton.templates.sites import find_sites
+from minitorch2.codegen.triton.templates.template import TemplateNode, Tile, print_template_kernel
 from minitorch2.loopir.lower_graph import lower_graph
 from tests.unit.codegen.aten_graph import record
 from tests.unit.codegen.triton.run_lowered import Kernels, check, joined_texts
@@ -83,6 +85,21 @@ def test_template(name: str, golden: Callable[[Path, str], None]) -> None:
     node = TemplateNode(site, Tile(16, 32, 16, warps=4, stages=2), site.prologues)
     kernel = print_template_kernel(node, made.buffers, name=name)
     golden(FOLDER / f"{name}.py.txt", kernel.source.text)
+
+
+def window(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+    scores = 5 * torch.tanh(q @ k.transpose(-1, -2) / 20)
+    apart = torch.arange(q.shape[-2])[:, None] - torch.arange(k.shape[-2])
+    return scores.masked_fill((apart < 0) | (apart > 30), float("-inf")).softmax(-1) @ v
+
+
+def test_attention(golden: Callable[[Path, str], None]) -> None:
+    """Scores with a soft cap, in a causal window; `test_attention.py` runs such kernels."""
+    inputs = [torch.randn(2, 2, 100, 24).half() for _ in range(3)]
+    made = Kernels(lower_graph(record(window, *inputs)))
+    (found,) = find_attentions(made.schedule, made.lowered)
+    kernel = AttentionNode(found).print_kernel(made.buffers, name="attention")
+    golden(FOLDER / "attention.py.txt", kernel.source.text)
 
 
 def joint(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor) -> tuple[torch.Tensor, ...]:

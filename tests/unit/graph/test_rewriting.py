@@ -1,5 +1,6 @@
 """What rules must leave alone, spellings that are one, and passes that are limited or left out."""
 
+import math
 import operator
 from collections import Counter
 from collections.abc import Callable
@@ -15,6 +16,7 @@ from minitorch2 import config, stages
 from minitorch2.errors import ConfigError, TraceError, VerificationError
 from minitorch2.explorer.bisection.rewrites import first_wrong_rewrite
 from minitorch2.graph import Graph, GraphModule, to_fake
+from minitorch2.graph.fake_tensor import FakeTensor
 from minitorch2.graph.passes import eliminate_dead_code, fuse_attention
 from minitorch2.graph.patterns import FAMILIES, make_rule, rule
 from minitorch2.graph.pipeline import PIPELINE, register_pass
@@ -116,6 +118,28 @@ def test_gradients_of_gradients_of_fused_attention():
 
 def twice(q, k, v):
     return SPELLINGS["operators"](SPELLINGS["operators"](q, k, v), k, v)
+
+
+@pytest.mark.parametrize(("device", "dtype", "rows", "grad", "is_left"), [
+    ("cuda", torch.float16, 64, False, True),
+    ("cuda", torch.float16, 64, True, False),  # the operator has a gradient that stores no weights
+    ("cuda", torch.float32, 64, False, False),
+    ("cuda", torch.float16, 1, False, False),  # a token at a time
+    ("cpu", torch.float16, 64, False, False),
+])  # fmt: skip
+def test_masks_are_left_to_one_kernel_on_a_gpu(device, dtype, rows, grad, is_left):
+    q, k, v = (
+        FakeTensor(
+            torch.empty(2, 3, n, 8, dtype=dtype, device="meta"), torch.device(device)
+        ).requires_grad_(grad)
+        for n in (rows, 64, 64)
+    )
+    rules = {rule.law: rule for rule in FAMILIES["fuse_attention"]}
+    for mask, value in (("({}).masked_fill(mask, -inf)", -math.inf), ("{}", None)):
+        written = f"softmax({mask.format('q @ k.mT')}) @ v"
+        (found,) = (rule for law, rule in rules.items() if law.startswith(f"{written} -->"))
+        applies = found.condition(q=q, k=k, v=v, mask=None, value=value)
+        assert applies == (value is None or not is_left)
 
 
 def test_a_pass_is_left_out_by_name():

@@ -18,11 +18,8 @@ It takes scheduled loop nests and gives GPU kernels as readable text, and what l
     launch.py      load a kernel's file, compile it, launch it with little overhead  these two,
     libdevice_on_cpu.py  and the stand-in for CUDA's math library in the interpreter)
     target.py      kernels as the compiler of graphs asks for them
-    contraction.py products and convolutions as one sum of products of two operands
-    sites.py       where a schedule has one, and the kernels that could be one with it
-    template.py    such a kernel, around a loop written by hand (contraction.py.jinja)
-    trial.py       all ways to compute a site: their kernels and their times
-    autotune.py    which of them are worth it: measured, and remembered
+    own_kernels.py where extensions add kernels of their own
+    templates/     such an extension: products, convolutions and attention by hand
     availability.py  can kernels run here? if not, one sentence that says why
 
 Without a GPU, `TRITON_INTERPRET=1` in the environment runs every kernel on CPU tensors, in Python.

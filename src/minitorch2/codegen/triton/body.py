@@ -24,6 +24,7 @@ class KernelBody:
         self._names: dict[str, str] = {}
         self._loop_names: dict[str, str] = {}
         self._namer = Namer()
+        self.varying = IN_LOOP
 
     def fresh(self, kind: str = "tmp") -> str:
         """Return a new name. The variables x0, r1, i2 share one count, as in the slides."""
@@ -33,7 +34,7 @@ class KernelBody:
         """Return the variable that holds `text`, computed at most once where it is visible."""
         if text in self._names:
             return self._names[text]
-        inside = self._loop is not None and dims & IN_LOOP
+        inside = self._loop is not None and dims & self.varying
         names = self._loop_names if inside else self._names
         if text not in names:
             name = self.fresh(kind)
@@ -43,7 +44,7 @@ class KernelBody:
 
     def statement(self, text: str, dims: Dimensions) -> None:
         """Add a line that is needed at most once where it is visible."""
-        inside = self._loop is not None and dims & IN_LOOP
+        inside = self._loop is not None and dims & self.varying
         names = self._loop_names if inside else self._names
         if text not in names:
             names[text] = ""
@@ -51,7 +52,7 @@ class KernelBody:
 
     def line(self, text: str, dims: Dimensions) -> None:
         """A statement, inside the loop if it varies along the reduction."""
-        (self._loop if self._loop is not None and dims & IN_LOOP else self.outer).append(text)
+        (self._loop if self._loop is not None and dims & self.varying else self.outer).append(text)
 
     def after_loop(self, text: str) -> None:
         """A statement that needs the loop to be complete."""
@@ -71,6 +72,11 @@ class KernelBody:
         """Return the lines of the pass for the printer of the loop; its names are out of scope."""
         assert self._loop is not None
         loop, self._loop, self._loop_names = self._loop, None, {}
+        return loop
+
+    def cut_loop(self) -> list[str]:
+        """Return the lines of the pass so far; what follows still knows their names."""
+        loop, self._loop = self._loop or [], []
         return loop
 
     @property

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 import sympy
 import torch
@@ -42,6 +43,9 @@ from minitorch2.loopir.ops import (
     use_handler,
 )
 from minitorch2.loopir.schedule import SchedulerNode
+
+INDEX_ARITHMETIC: Final = {"add": operator.add, "sub": operator.sub, "mul": operator.mul}
+"""What is computed of indices as an expression: 32 bits are enough where 64 are asked for."""
 
 
 class TritonHandler(OpsHandler[Value]):
@@ -390,9 +394,10 @@ class TritonHandler(OpsHandler[Value]):
         if isinstance(expr, int):
             return self.constant(expr, dtype)
         dims, text = self.index.dims(expr), self.index.text(expr)
-        if not self.index.fits_int32(expr):
-            text = self._widened(expr)
-        return self._assign(f"tl.cast({text}, {triton_dtype(compute_dtype(dtype))})", dtype, dims)
+        is_short = self.index.fits_int32(expr)
+        text = text if is_short else self._widened(expr)
+        text = f"tl.cast({text}, {triton_dtype(compute_dtype(dtype))})"
+        return replace(self._assign(text, dtype, dims), index=expr if is_short else None)
 
     def _widened(self, expr: Expr) -> str:
         """Return the same text with every variable in 64 bits."""
@@ -442,6 +447,7 @@ class TritonHandler(OpsHandler[Value]):
         if x.element is not None and x.element.dtype == dtype:
             return x
         target = compute_dtype(dtype)
+        x = self._short(x) if x.index is not None and dtype.is_floating_point else x
         if x.number is not None and not (x.dtype.is_floating_point and not dtype.is_floating_point):
             whole = torch.tensor(x.number, dtype=x.dtype).to(dtype).item()
             return self.constant(x.number if dtype.is_floating_point else whole, dtype)
@@ -477,6 +483,14 @@ class TritonHandler(OpsHandler[Value]):
     def elementwise(self, name: str, *args: Value) -> Value:
         """Print one line from the table, unless numbers decide it."""
         numbers = [arg.number for arg in args]
+        known = [arg.number if type(arg.number) is int else arg.index for arg in args]
+        if None not in known and any(arg.index is not None for arg in args):
+            if name in PREDICATES:
+                args = tuple(map(self._short, args))
+            elif name in INDEX_ARITHMETIC:
+                index = simplify(INDEX_ARITHMETIC[name](*known), self.ranges)
+                if self.index.fits_int32(index):
+                    return self.index_expr(index, args[0].dtype)
         if name in DECIDED and None not in numbers:
             return self.constant(DECIDED[name](*numbers), torch.bool)
         if name == "where" and numbers[0] is not None:
@@ -486,6 +500,12 @@ class TritonHandler(OpsHandler[Value]):
             return chosen
         dtype = torch.bool if name in PREDICATES else args[-1].dtype
         return self._assign(FUNCTIONS[name](*args), dtype, join(*args))
+
+    def _short(self, x: Value) -> Value:
+        """Return an index in 32 bits."""
+        if x.index is None:
+            return x if x.number is None else self.constant(x.number, torch.int32)
+        return Value(f"({self.index.text(x.index)})", torch.int32, x.dims)
 
     def _assign(self, text: str, dtype: torch.dtype, dims: Dimensions) -> Value:
         if dtype == torch.bool and not dims:

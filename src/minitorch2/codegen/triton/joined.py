@@ -26,7 +26,7 @@ from minitorch2.codegen.triton.kernel import (
     function_text,
     pointer_types,
 )
-from minitorch2.codegen.triton.template import TemplateNode
+from minitorch2.codegen.triton.own_kernels import OwnKernelNode
 from minitorch2.graph.symbols import free_symbols
 from minitorch2.loopir.buffers import Buffer
 from minitorch2.loopir.expressions import product
@@ -38,7 +38,7 @@ BLOCK = pointwise_blocks(1024)
 
 def why_alone(kernel: KernelNode, buffers: Mapping[str, Buffer]) -> Refusal | None:
     """Return the reason why a kernel cannot share a launch, or None if it can."""
-    if isinstance(kernel, TemplateNode):
+    if isinstance(kernel, OwnKernelNode):
         return Refusal("a template has its own launch")
     if not all(isinstance(size, int) for size in kernel.group):
         return Refusal("its programs are not known when the launch is printed")

@@ -37,7 +37,7 @@ else:
 __all__ = [
     "argmax", "argmin", "check_index", "dot", "floordiv", "libdevice", "maximum", "minimum", "mod",
     "product", "rescaled", "running_moments", "running_softmax", "sigmoid", "sign", "squares_from",
-    "xor",
+    "weigh", "xor",
 ]  # fmt: skip
 
 
@@ -115,6 +115,18 @@ def running_softmax(m, s, x):
 def rescaled(s, m, n):
     """Convert a sum of exp(... - m) to one of exp(... - n)."""
     return s * _small_exp(m - n)
+
+
+@triton.jit
+def weigh(m, s, x):
+    """Update a column of maxima and one of sums by a block of scores.
+
+    Returns both, the weights exp(x - m), and what earlier weights are multiplied by.
+    """
+    n = tl.maximum(m, tl.max(x, 1)[:, None])  # a NaN is in the sum
+    base = tl.where(n == float("-inf"), 0.0, n)
+    weight, rest = _small_exp(x - base), _small_exp(m - base)
+    return n, s * rest + tl.sum(weight, 1)[:, None], weight, rest
 
 
 @triton.jit

@@ -19,6 +19,7 @@ import torch
 
 from minitorch2.loopir.expressions import Expr, index_symbols
 from minitorch2.loopir.handlers.effects import INDIRECT_PREFIX
+from minitorch2.loopir.loops import Index
 from minitorch2.loopir.ops import (
     Number,
     OpsHandler,
@@ -32,6 +33,7 @@ from minitorch2.loopir.schedule import SchedulerNode
 
 Tree = tuple[object, ...]
 """What a value is computed by: an operator's name, then its operands."""
+Place = Callable[[SchedulerNode], tuple[Index, Index]]
 
 
 @dataclass(frozen=True)
@@ -45,7 +47,7 @@ class Follower:
 
 def online_sums(nodes: Sequence[SchedulerNode]) -> dict[str, Follower]:
     """Return the sum that can follow a maximum or sum of a kernel, by the name of the latter."""
-    trees = _Trees(nodes)
+    trees = Trees(nodes)
     found: dict[str, Follower] = {}
     for position, node in enumerate(nodes):
         leader, count = _subtracted(trees.of(node)) if node.is_reduction else (None, None)
@@ -68,21 +70,25 @@ def _subtracted(tree: Tree) -> tuple[Tree | None, Any]:
     return None, None
 
 
-class _Trees(OpsHandler[Tree]):
+def _symbols(node: SchedulerNode) -> tuple[Index, Index]:
+    symbols = index_symbols("c", len(node.sizes))
+    return symbols[: len(node.ranges)], symbols[len(node.ranges) :]
+
+
+class Trees(OpsHandler[Tree]):
     """The handler that represents values as trees.
 
-    A value that one body of the kernel stores and another loads has the same tree, unless memory
-    would round it.
+    A value that one body of the kernel stores and another loads has the same tree, rounded as
+    memory rounds it. Bodies run at the index and the reduction index that `place` gives.
     """
 
-    def __init__(self, nodes: Sequence[SchedulerNode]) -> None:
+    def __init__(self, nodes: Sequence[SchedulerNode], place: Place | None = None) -> None:
         self._stored: dict[str, tuple[Expr, Tree]] = {}
         self._dtypes = {node.name: node.buffer.dtype for node in nodes}
-        self._count = 0
+        self._indirect: dict[object, int] = {}
         for node in nodes:
-            symbols = index_symbols("c", len(node.sizes))
             with use_handler(self):
-                node.run(symbols[: len(node.ranges)], symbols[len(node.ranges) :])
+                node.run(*(place or _symbols)(node))
 
     def of(self, node: SchedulerNode) -> Tree:
         """Return the tree of the value that a body stores."""
@@ -91,8 +97,10 @@ class _Trees(OpsHandler[Tree]):
     def load(self, name: str, index: Expr) -> Tree:
         """Return the tree of the value stored there, or of a load if that is unknown."""
         stored, tree = self._stored.get(name, (None, ()))
-        exact = name in self._dtypes and compute_dtype(self._dtypes[name]) == self._dtypes[name]
-        return tree if exact and stored == index else ("load", name, index)
+        if stored != index:
+            return "load", name, index
+        dtype = self._dtypes[name]
+        return tree if compute_dtype(dtype) == dtype else ("to_dtype", dtype, tree)
 
     def store(self, name: str, index: Expr, value: Tree, mode: StoreMode = "set") -> None:
         """Remember the value."""
@@ -121,9 +129,9 @@ class _Trees(OpsHandler[Tree]):
     def indirect_indexing(
         self, value: Tree, size: Expr, check: bool = True, wrap: bool = True
     ) -> Expr:
-        """Return a new symbol each time."""
-        self._count += 1
-        return index_symbols(f"{INDIRECT_PREFIX}{self._count}_", 1)[0]
+        """Return a symbol, the same for equal values."""
+        number = self._indirect.setdefault((value, size, wrap), len(self._indirect))
+        return index_symbols(f"{INDIRECT_PREFIX}{number}_", 1)[0]
 
     def masked(self, mask: Tree, body: Callable[[], Tree], other: Number) -> Tree:
         """Represent a masked value by its parts."""

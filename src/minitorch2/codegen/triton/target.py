@@ -14,6 +14,7 @@ from minitorch2.codegen.spelling import quoted
 from minitorch2.codegen.target import Definition, Kernel, Target
 from minitorch2.codegen.triton import CAPABILITIES, KernelSource
 from minitorch2.codegen.triton.availability import is_interpreting, why_unavailable
+from minitorch2.codegen.triton.own_kernels import PLANNERS, OwnKernelNode
 from minitorch2.errors import BackendError
 from minitorch2.graph.compiled_graph import BoxedCall
 from minitorch2.loopir.buffers import Buffer
@@ -51,12 +52,10 @@ class TritonTarget(Target[KernelSource]):
     def planned(
         self, plan: Schedule, lowered: LoweredGraph, capabilities: Capabilities
     ) -> Schedule:
-        """Return the schedule with templates where they were measured to be faster."""
-        if not config.current().max_autotune:
-            return plan
-        from minitorch2.codegen.triton.autotune import with_templates  # only this option needs it
-
-        return with_templates(lowered, plan, capabilities)
+        """Return the schedule with the kernels that extensions print by themselves."""
+        for planner in PLANNERS:
+            plan = planner(lowered, plan, capabilities)
+        return plan
 
     def why_alone(self, kernel: KernelNode, buffers: Mapping[str, Buffer]) -> Refusal | None:
         """Return the reason why a kernel cannot share a launch, or None if it can."""
@@ -68,13 +67,11 @@ class TritonTarget(Target[KernelSource]):
     def print(
         self, node: BaseSchedulerNode, plan: Schedule, buffers: Mapping[str, Buffer], name: str
     ) -> Kernel[KernelSource]:
-        """Print the module of a kernel, of a template, or of several kernels in one."""
-        from minitorch2.codegen.triton import joined, kernel, template  # deferred, as above
+        """Print the module of a kernel, or of several kernels in one."""
+        from minitorch2.codegen.triton import joined, kernel  # deferred, as above
 
         for one in kernels_in(node):
-            if isinstance(one, template.TemplateNode) or not kernel.can_write_in_place(
-                one, buffers
-            ):
+            if isinstance(one, OwnKernelNode) or not kernel.can_write_in_place(one, buffers):
                 plan.inplace = plan.inplace.without(one.written_names)
         inplace = {new: plan.inplace[new] for new in node.written_names & plan.inplace.keys()}
         removed = frozenset(plan.removed)
@@ -82,8 +79,8 @@ class TritonTarget(Target[KernelSource]):
             printed = joined.print_joined_kernel(
                 node, buffers, name=name, removed=removed, inplace=inplace
             )
-        elif isinstance(node, template.TemplateNode):
-            printed = template.print_template_kernel(node, buffers, name=name, removed=removed)
+        elif isinstance(node, OwnKernelNode):
+            printed = node.print_kernel(buffers, name=name, removed=removed)
         else:
             (single,) = kernels_in(node)
             printed = kernel.print_triton_kernel(

@@ -9,6 +9,7 @@ from typing import Literal
 import torch
 
 from minitorch2.errors import LoweringError
+from minitorch2.loopir.expressions import Expr
 from minitorch2.loopir.ops import Number
 
 Dimension = Literal["x", "y", "r", "k", "t"]
@@ -58,6 +59,7 @@ class Value:
     """A local variable of the kernel, or a constant, of compute dtype `dtype`.
 
     `element` is the variable with the 16-bit float that the value is in memory, if there is one.
+    `index` is what the value is of the indices, if it is nothing else and fits 32 bits.
     """
 
     text: str
@@ -65,6 +67,7 @@ class Value:
     dims: Dimensions = EVERYWHERE
     number: Number | None = None
     element: Value | None = None
+    index: Expr | None = None
 
     @property
     def operand(self) -> str:

@@ -112,6 +112,14 @@ def _has_a_kernel(q: Tensor, k: Tensor, v: Tensor, **_: Any) -> bool:
     return same_sizes(q.shape[:2], k.shape[:2]) and same_sizes(k.shape[:3], v.shape[:3])
 
 
+def _is_one_kernel(q: Tensor, v: Tensor) -> bool:
+    """Return whether loops on a GPU become one kernel with masks; gradients have none."""
+    is_trained = torch.is_grad_enabled() and (q.requires_grad or v.requires_grad)
+    is_short = q.device.type == "cuda" and q.dtype.itemsize == 2
+    rows, width = q.shape[-2:]
+    return is_short and not is_trained and isinstance(rows, int) and rows >= 16 and width <= 256
+
+
 def _add_rule(score_form: str, mask_form: str, weight_form: str) -> None:
     scores_of, weights_of = SCORES[score_form], WEIGHTS[weight_form]
     masked, whole_row, holds = MASKS[mask_form]
@@ -134,7 +142,11 @@ def _add_rule(score_form: str, mask_form: str, weight_form: str) -> None:
 
     written = weight_form.format(mask_form.format(score_form))
     attention.__doc__ = f"``{written} @ v --> scaled_dot_product_attention(q, k, v, ...)``"
-    condition: Condition = lambda **found: _has_a_kernel(**found) and holds(**found)  # noqa: E731
+
+    def condition(**found: Any) -> bool:
+        is_left = masked is not _unmasked and _is_one_kernel(found["q"], found["v"])
+        return not is_left and _has_a_kernel(**found) and holds(**found)
+
     rule("fuse_attention", when=condition)(attention)
 
 

@@ -13,8 +13,10 @@ from pathlib import Path
 import torch
 import torch.nn.functional as F
 import triton
-from minitorch2.codegen.triton.sites import find_sites
-from minitorch2.codegen.triton.template import TemplateNode, Tile, print_template_kernel
+from minitorch2.codegen.triton.templates.attention import find_attentions
+from minitorch2.codegen.triton.templates.online_softmax import AttentionNode
+from minitorch2.codegen.triton.templates.sites import find_sites
+from minitorch2.codegen.triton.templates.template import TemplateNode, Tile, print_template_kernel
 from triton.backends.compiler import GPUTarget
 from minitorch2.codegen.triton.launch import kernel_of
 from minitorch2.graph.fake_tensor import FakeTensor
@@ -78,6 +80,18 @@ for name, (program, inputs) in templates.items():
     on_tensor_cores = "sm_90" in code.asm["ptx"] and "wgmma" in code.asm["ptx"]
     print(name, len(site.prologues), on_tensor_cores and int(count) < 256, spilled)
 
+def attention(q, k, v):
+    rows, columns = (torch.arange(n) for n in (q.shape[-2], k.shape[-2]))
+    scores = q @ k.transpose(-1, -2) / 8
+    return scores.masked_fill(columns > rows[:, None], float("-inf")).softmax(-1) @ v
+
+made = Kernels(lower_graph(record(attention, *(half(2, 4, 512, 64) for _ in range(3)))))
+(found,) = find_attentions(made.schedule, made.lowered)
+kernel = AttentionNode(found).print_kernel(made.buffers, name="kernel")
+code = kernel_of("kernel", kernel.source.text).compile_for(GPUTarget("cuda", 90, 32))
+count, spilled = registers(code)
+print("attention", "wgmma" in code.asm["ptx"], int(count) < 256, spilled)
+
 def loops(ptx):
     # the instructions from each label to the last jump back to it
     for label in re.finditer(r"^(\$L\w+):", ptx, re.M):
@@ -124,10 +138,11 @@ def test_kernels_compile_to_ptx() -> None:
     assert [line for line in printed if line.startswith("joined")] == ["joined 1 2 True"]
     printed = [line for line in printed if not line.startswith("joined")]
     lines = [line for line in printed if not line.startswith("loops")]
-    assert len(lines) == 10 and all(line.split()[-2] == "True" for line in lines), done.stdout
+    assert len(lines) == 11 and all(line.split()[-2] == "True" for line in lines), done.stdout
     assert lines[0] == "pointwise True True"  # four numbers in one load
     templates = ("product 0", "convolution 0", "dequantized 2")
-    assert lines[7:] == [f"{name} True 0" for name in templates]  # tensor cores, nothing spilled
+    assert lines[7:10] == [f"{name} True 0" for name in templates]  # tensor cores, no spills
+    assert lines[10] == "attention True True 0"
     # accumulators meet only what their own thread has loaded, 16 bytes at once where rows allow it
     rows_allow = {name: name != "odd softmax" for name in LOOPS}
     assert printed[len(lines) :] == [

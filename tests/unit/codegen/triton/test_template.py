@@ -16,11 +16,11 @@ import minitorch2
 from minitorch2 import config, stages
 from minitorch2.codegen import channels_last
 from minitorch2.codegen import compile_graph as compiling
-from minitorch2.codegen.triton import autotune
-from minitorch2.codegen.triton.sites import Site, find_sites
 from minitorch2.codegen.triton.target import TRITON
-from minitorch2.codegen.triton.template import TemplateNode, Tile, print_template_kernel
-from minitorch2.codegen.triton.trial import Trial, candidates
+from minitorch2.codegen.triton.templates import autotune
+from minitorch2.codegen.triton.templates.sites import Site, find_sites
+from minitorch2.codegen.triton.templates.template import TemplateNode, Tile, print_template_kernel
+from minitorch2.codegen.triton.templates.trial import Trial, candidates
 from minitorch2.graph.fake_tensor import FakeTensor
 from minitorch2.loopir.lower_graph import lower_graph
 from minitorch2.loopir.lowering import odd_products

@@ -15,10 +15,15 @@ from minitorch2 import cache
 from minitorch2.codegen.common import kernel_name
 from minitorch2.codegen.target import Kernel
 from minitorch2.codegen.triton import KernelSource
-from minitorch2.codegen.triton.contraction import Contraction
 from minitorch2.codegen.triton.kernel import print_triton_kernel
-from minitorch2.codegen.triton.sites import Site
-from minitorch2.codegen.triton.template import TILES, TemplateNode, Tile, print_template_kernel
+from minitorch2.codegen.triton.templates.contraction import Contraction
+from minitorch2.codegen.triton.templates.sites import Site
+from minitorch2.codegen.triton.templates.template import (
+    TILES,
+    TemplateNode,
+    Tile,
+    print_template_kernel,
+)
 from minitorch2.logs import get_logger
 from minitorch2.loopir.buffers import Buffer, BufferView, ExternKernel
 from minitorch2.loopir.expressions import Expr

@@ -27,12 +27,13 @@ from minitorch2.codegen.target import Kernel
 from minitorch2.codegen.triton import KernelSource
 from minitorch2.codegen.triton.arguments import KernelArgument, KernelArguments
 from minitorch2.codegen.triton.blocks import Blocks
-from minitorch2.codegen.triton.contraction import Contraction, Operand
 from minitorch2.codegen.triton.domain import KernelDomain, blocks_in
 from minitorch2.codegen.triton.handler import TritonHandler
 from minitorch2.codegen.triton.indexing import YINDEX, unflatten
 from minitorch2.codegen.triton.kernel import is_wide, pointer_types
-from minitorch2.codegen.triton.sites import Site
+from minitorch2.codegen.triton.own_kernels import OwnKernelNode
+from minitorch2.codegen.triton.templates.contraction import Contraction, Operand
+from minitorch2.codegen.triton.templates.sites import Site
 from minitorch2.codegen.triton.values import (
     Dimensions,
     K,
@@ -46,7 +47,7 @@ from minitorch2.loopir.buffers import Buffer
 from minitorch2.loopir.expressions import Expr, Ranges, modular_indexing, product, simplify
 from minitorch2.loopir.layout import FixedLayout
 from minitorch2.loopir.ops import compute_dtype, use_handler
-from minitorch2.loopir.schedule import BaseSchedulerNode, FusedSchedulerNode, SchedulerNode
+from minitorch2.loopir.schedule import SchedulerNode
 
 _GROUP: Final = 8
 
@@ -78,7 +79,7 @@ TILES: Final = (
 """What the autotuner tries."""
 
 
-class TemplateNode(FusedSchedulerNode):
+class TemplateNode(OwnKernelNode):
     """A site as one kernel cut into tiles, which computes `prologues` as it loads them."""
 
     def __init__(self, site: Site, tile: Tile, prologues: Sequence[SchedulerNode]) -> None:
@@ -86,6 +87,7 @@ class TemplateNode(FusedSchedulerNode):
         self.site = site
         self.tile = tile
         self.prologues = tuple(prologues)
+        self.absorbed = (*self.prologues, site.product)
         before = [origin for node in (*prologues, site.product) for origin in node.origins]
         self.origins = tuple(dict.fromkeys((*before, *self.origins)))
 
@@ -94,29 +96,15 @@ class TemplateNode(FusedSchedulerNode):
         size = f"{tile.x} x {tile.y} x {tile.k}"
         return f"{size}, {tile.warps} warps, {tile.stages} stages{computed}"
 
-    @property
-    def absorbed(self) -> tuple[BaseSchedulerNode, ...]:
-        """The nodes whose work the kernel does besides its bodies."""
-        return (*self.prologues, self.site.product)
-
-    @property
-    def members(self) -> list[BaseSchedulerNode]:
-        """The nodes that are computed on the way, and the bodies."""
-        return [*self.absorbed, *self.nodes]
-
-    @property
-    def read_names(self) -> frozenset[str]:
-        """The buffers that any of the members reads."""
-        return super().read_names.union(*(node.read_names for node in self.absorbed))
-
-    @property
-    def written_names(self) -> frozenset[str]:
-        """The buffers that the bodies write; the others need no memory."""
-        return super().written_names.union(node.name for node in self.absorbed)
+    def print_kernel(
+        self, buffers: Mapping[str, Buffer], *, name: str, removed: Iterable[str] = ()
+    ) -> Kernel[KernelSource]:
+        """Return the kernel of the site."""
+        return print_template_kernel(self, buffers, name=name, removed=removed)
 
 
 @dataclass(frozen=True, kw_only=True)
-class _TileDomain(KernelDomain):
+class TileDomain(KernelDomain):
     """Blocks of a sum: [x, r] of the left operand, [k, y] of the right one, [x, y] of the result.
 
     `sum` has the rows, columns and elements that they cover.
@@ -154,7 +142,7 @@ class _TileDomain(KernelDomain):
         return unflatten(self.sum.flat(), node.ranges, self.ranges()), ()
 
 
-class _TemplateHandler(TritonHandler):
+class TemplateHandler(TritonHandler):
     """The handler that prints operands into the loop of the sum, and the epilogue after it."""
 
     def operand(self, operand: Operand, producer: SchedulerNode | None, dims: Dimensions) -> str:
@@ -186,14 +174,20 @@ class _TemplateHandler(TritonHandler):
             text, dims = self._read(operand.view.name, address)
             return text, dims - {"t"}
         layout = producer.buffer.fixed_layout()
-        index = operand.index
-        if layout != operand.view.layout:
-            index = _index_of(address, layout, self.ranges)
+        value = self.computed(
+            producer, address, operand.index if layout == operand.view.layout else None
+        )
+        return f"{value.text}.to({triton_dtype(layout.dtype)})", value.dims - {"t"}
+
+    def computed(
+        self, producer: SchedulerNode, address: Expr, index: Sequence[Expr] | None = None
+    ) -> Value:
+        """Return the element of a buffer at an address, computed by its body."""
+        layout = producer.buffer.fixed_layout()
+        index = index or _index_of(address, layout, self.ranges)
         with use_handler(self):
             producer.buffer.run(index)
-        value = self._forward(producer.name, simplify(layout.index(index), self.ranges))
-        dtype = triton_dtype(layout.dtype)
-        return f"{value.text}.to({dtype})", value.dims - {"t"}
+        return self._forward(producer.name, simplify(layout.index(index), self.ranges))
 
 
 def _index_of(address: Expr, layout: FixedLayout, ranges: Ranges) -> tuple[Expr, ...]:
@@ -206,8 +200,9 @@ def _index_of(address: Expr, layout: FixedLayout, ranges: Ranges) -> tuple[Expr,
 
 
 @cache
-def _template() -> jinja2.Template:
-    text = Path(__file__).with_name("contraction.py.jinja").read_text(encoding="utf-8")
+def load_template(name: str) -> jinja2.Template:
+    """Return the text of a kernel with holes."""
+    text = Path(__file__).with_name(f"{name}.py.jinja").read_text(encoding="utf-8")
     template: jinja2.Template = jinja2.Template(
         text, undefined=jinja2.StrictUndefined, keep_trailing_newline=True
     )
@@ -217,35 +212,25 @@ def _template() -> jinja2.Template:
 def print_template_kernel(
     node: TemplateNode, buffers: Mapping[str, Buffer], *, name: str, removed: Iterable[str] = ()
 ) -> Kernel[KernelSource]:
-    """Return the kernel of a template.
-
-    Args:
-        node: what to compute, and the tile.
-        buffers: every buffer that is read or written, by name.
-        name: what the kernel is called.
-        removed: buffers that are never stored.
-
-    Raises:
-        LoweringError: Triton has no such dtype or index arithmetic.
-    """
+    """Return the kernel of a template; arguments and errors are those of `print_kernel`."""
     given, tile = node.site.sum, node.tile
     blocks = Blocks(tile.x, tile.warps, y=tile.y, r=tile.k)
-    domain = _TileDomain(blocks, given.m, sum=given)
+    domain = TileDomain(blocks, given.m, sum=given)
     arguments = KernelArguments({})
     unstored = frozenset((*removed, *(member.name for member in node.prologues)))
     known: dict[str, Any] = {member.name: member for member in node.members}
     dtypes = {buffer: item.dtype for buffer, item in buffers.items()}
-    handler = _TemplateHandler(known, dtypes, domain, arguments, unstored, frozenset())
+    handler = TemplateHandler(known, dtypes, domain, arguments, unstored, frozenset())
     tiles = [blocks_in(given.m, tile.x), blocks_in(given.n, tile.y)]
     counts = [handler.index.text(count) for count in (given.m, tiles[0])]
     parts = _print_parts(node, handler)
     pointers, sizes = arguments.pointers(), arguments.sizes()
-    text = _template().render(
+    text = load_template("contraction").render(
         parts,
         name=name,
         comments=user_lines(node),
-        decorator=_decorator(pointers, buffers, tile, handler.checks_indices),
-        parameters=", ".join([p.name for p in (*pointers, *sizes)] + _CONSTANTS),
+        decorator=decorator(pointers, buffers, tile, handler.checks_indices),
+        parameters=", ".join([p.name for p in (*pointers, *sizes)] + CONSTANTS),
         given=given,
         m=counts[0],
         tiles_x=counts[1],
@@ -264,10 +249,10 @@ def print_template_kernel(
     )
 
 
-_CONSTANTS: Final = [f"{name}: tl.constexpr" for name in ("XBLOCK", "YBLOCK", "RBLOCK")]
+CONSTANTS: Final = [f"{name}: tl.constexpr" for name in ("XBLOCK", "YBLOCK", "RBLOCK")]
 
 
-def _print_parts(node: TemplateNode, handler: _TemplateHandler) -> dict[str, object]:
+def _print_parts(node: TemplateNode, handler: TemplateHandler) -> dict[str, object]:
     """Return the generated lines: of sizes; before, in and after the loop; and the operands."""
     given, body = node.site.sum, handler.body
     head = list(body.outer)
@@ -293,9 +278,10 @@ def _print_parts(node: TemplateNode, handler: _TemplateHandler) -> dict[str, obj
     return {"head": head, "before": before, "loop": loop, **operands, "after": after}
 
 
-def _decorator(
+def decorator(
     pointers: Sequence[KernelArgument], buffers: Mapping[str, Buffer], tile: Tile, checks: bool
 ) -> str:
+    """Return the line before the kernel that says how it is compiled."""
     types = " ".join(pointer_types(pointers, buffers))
     sizes = f"XBLOCK={tile.x}, YBLOCK={tile.y}, RBLOCK={tile.k}"
     text = f'pointers="{types}", {sizes}, num_warps={tile.warps}, num_stages={tile.stages}'

@@ -19,14 +19,13 @@ import torch
 
 from minitorch2 import cache, stages
 from minitorch2.codegen.triton.availability import is_interpreting
-from minitorch2.codegen.triton.sites import Site, find_sites
-from minitorch2.codegen.triton.template import TemplateNode
-from minitorch2.codegen.triton.trial import Sizes, Trial
+from minitorch2.codegen.triton.templates.sites import Site, find_sites, replaced
+from minitorch2.codegen.triton.templates.template import TemplateNode
+from minitorch2.codegen.triton.templates.trial import Sizes, Trial
 from minitorch2.errors import LoweringError
 from minitorch2.logs import get_logger
 from minitorch2.loopir.buffers import Buffer
 from minitorch2.loopir.lowered_graph import LoweredGraph
-from minitorch2.loopir.memory_plan import plan_memory
 from minitorch2.loopir.schedule import BaseSchedulerNode, Capabilities, Schedule
 
 _LOGGER = get_logger(__name__)
@@ -98,17 +97,7 @@ def with_templates(
         if template is not None:
             templates[site.epilogue or site.product] = template
             taken |= {*template.absorbed, *site.behind}
-    if not templates:
-        return plan
-    kept = [node for node in plan.nodes if node not in taken or node in templates]
-    nodes = [templates.get(node, node) for node in kept]
-    result = plan_memory(Schedule(nodes, log=plan.log), lowered, capabilities)
-    own = {body.name for template in templates.values() for body in template.nodes}
-    absorbed = {node.name for template in templates.values() for node in template.absorbed}
-    result.removed |= absorbed - own
-    result.inplace = result.inplace.without(own)
-    stages.count("templates", len(templates))
-    return result
+    return replaced(lowered, plan, capabilities, templates, taken)
 
 
 def choose_by_measuring(site: Site, trials: Trials) -> TemplateNode | None:

@@ -7,19 +7,24 @@ site ::= Site(product, prologues, epilogue)   product: a library call that is a 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from minitorch2.codegen.triton.contraction import Contraction
+from minitorch2 import stages
+from minitorch2.codegen.triton.own_kernels import OwnKernelNode
+from minitorch2.codegen.triton.templates.contraction import Contraction
 from minitorch2.loopir.buffers import BufferView, ComputedBuffer
 from minitorch2.loopir.expressions import equal, product
 from minitorch2.loopir.iteration import Access
 from minitorch2.loopir.layout import contiguous_strides, is_dense
 from minitorch2.loopir.loops import Pointwise
+from minitorch2.loopir.lowered_graph import LoweredGraph
+from minitorch2.loopir.memory_plan import plan_memory
 from minitorch2.loopir.ops import ops
 from minitorch2.loopir.schedule import (
     BaseSchedulerNode,
+    Capabilities,
     ExternKernelSchedulerNode,
     FusedSchedulerNode,
     KernelNode,
@@ -46,7 +51,7 @@ class Site:
     @cached_property
     def stores(self) -> list[SchedulerNode]:
         """The bodies that store a result: the epilogue's, or one that stores the sum unchanged."""
-        return bodies(self.epilogue) if self.epilogue else [_identity(self.product)]
+        return bodies(self.epilogue) if self.epilogue else [identity(self.product)]
 
 
 def find_sites(
@@ -100,16 +105,17 @@ def _fits(epilogue: KernelNode, name: str, given: Contraction) -> bool:
         and equal(product(body.sizes), given.elements)
         and body.buffer.base is None
         and body.buffer.device == given.left.view.layout.device
-        and all(_in_order(access, body) for access in body.reads_of if access.name == name)
+        and all(in_order(access, body) for access in body.reads_of if access.name == name)
         for body in bodies(epilogue)
     )
 
 
-def _in_order(access: Access, body: SchedulerNode) -> bool:
+def in_order(access: Access, body: SchedulerNode) -> bool:
+    """Return whether a body visits a buffer's elements in the order of memory."""
     return access.offset == 0 and access.strides == contiguous_strides(body.sizes)
 
 
-def _identity(node: ExternKernelSchedulerNode) -> SchedulerNode:
+def identity(node: ExternKernelSchedulerNode) -> SchedulerNode:
     """Return the body that stores a sum where the library would, in the order of memory."""
     kernel = node.kernel
     layout = kernel.fixed_layout()
@@ -122,3 +128,24 @@ def _identity(node: ExternKernelSchedulerNode) -> SchedulerNode:
         steps = body.writes_of[0].strides
         body.permute(sorted(range(len(steps)), key=lambda loop: -int(steps[loop] or 0)))
     return body
+
+
+def replaced(
+    lowered: LoweredGraph,
+    plan: Schedule,
+    capabilities: Capabilities,
+    own: Mapping[BaseSchedulerNode, OwnKernelNode],
+    taken: Collection[BaseSchedulerNode],
+) -> Schedule:
+    """Return the schedule with own kernels in the place of nodes, and without those in `taken`."""
+    if not own:
+        return plan
+    kept = [node for node in plan.nodes if node not in taken or node in own]
+    nodes = [own.get(node, node) for node in kept]
+    result = plan_memory(Schedule(nodes, log=plan.log), lowered, capabilities)
+    stored = {body.name for node in own.values() for body in node.nodes}
+    absorbed = {node.name for each in own.values() for node in each.absorbed}
+    result.removed |= absorbed - stored
+    result.inplace = result.inplace.without(stored)
+    stages.count("templates", len(own))
+    return result
