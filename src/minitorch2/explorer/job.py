@@ -22,7 +22,7 @@ class Process:
         store: its compilations.
         events: its other lines, by kind.
         counts: the sum of all that it counted.
-        damaged: lines that are no JSON; a process that was killed leaves one.
+        damaged: lines that are none of a trace; a process that was killed leaves one.
     """
 
     facts: dict[str, Any]
@@ -98,7 +98,7 @@ def _process(file: Path) -> Process:
     process = Process({})
     for line in _lines(file, process):
         if line["kind"] == "process":
-            if line["version"] > VERSION:
+            if line.get("version", 0) > VERSION:
                 cause = f"{file} has version {line['version']} of the form, this reads {VERSION}"
                 raise ConfigError(
                     cause, code="no-trace", fix="read it with the version that wrote it"
@@ -113,8 +113,12 @@ def _lines(file: Path, process: Process) -> Iterator[dict[str, Any]]:
     with file.open(encoding="utf-8") as lines:
         for text in lines:
             try:
-                yield json.loads(text)
+                line = json.loads(text)
             except json.JSONDecodeError:
+                line = None
+            if isinstance(line, dict) and "kind" in line:
+                yield line
+            else:
                 process.damaged += 1
 
 

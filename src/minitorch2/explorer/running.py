@@ -60,7 +60,8 @@ def script_error(options: argparse.Namespace) -> Exception | SystemExit | None:
             sys.stderr.write(f"{end.code}\n")
         return end
     except Exception as error:  # noqa: BLE001 - it is the script's, and told as Python tells it
-        traceback.print_exception(type(error), error, _own_frames(error.__traceback__))
+        own = _own_frames(error.__traceback__)
+        traceback.print_exception(type(error), error, own, chain=own is not None)
         return error
     finally:
         sys.argv, sys.path[:] = argv, path

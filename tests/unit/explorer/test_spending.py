@@ -276,3 +276,7 @@ def test_the_probe_measures_a_copy_and_a_product(monkeypatch):
     found = machine.probe(torch.device("cpu"))
     assert found.bandwidth > 1e8 and found.operations > 1e8
     assert "GB/s copied" in str(found)
+
+
+def test_a_run_of_nothing_took_no_time():
+    assert next(iter(spending_lines([]))) == "0.0 ms running, 0.0 ms compiling"

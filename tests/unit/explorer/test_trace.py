@@ -167,6 +167,12 @@ def test_a_line_cut_short_is_left_out_and_told(folder):
     assert any("1 damaged lines" in line for line in summary_lines(job))
 
 
+def test_lines_of_another_form_are_left_out_and_told(tmp_path, capsys):
+    (tmp_path / "trace_host_1.jsonl").write_text('{"x": 1}\n[1]\n{"kind": "process", "pid": 1}\n')
+    assert main(["trace", str(tmp_path)]) == 0
+    assert "2 damaged lines were left out" in capsys.readouterr().out
+
+
 def test_a_later_version_is_refused(tmp_path):
     line = {"kind": "process", "version": VERSION + 1, "pid": 1}
     (tmp_path / "trace_host_1.jsonl").write_text(json.dumps(line))
@@ -301,3 +307,10 @@ def test_explore_command_without_a_script(tmp_path, capsys):
     with pytest.raises(SystemExit, match="2"):
         main(["explore", str(tmp_path / "none.py")])
     assert "there is no script" in capsys.readouterr().err
+
+
+def test_a_module_that_is_not_there_is_told_in_a_line(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert main(["explore", "-m", "no_such.module"]) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("ImportError: Error while finding module") and "no_such" in line

@@ -113,9 +113,10 @@ def seconds_by_kind(spent: Iterable[Spending]) -> dict[str, float]:
 def spending_lines(spent: list[Spending], most: int = 30) -> Iterator[str]:
     """Yield the spendings as a table, with the share of all that is not compiling."""
     kinds = seconds_by_kind(spent)
-    total = sum(kinds.values()) or 1.0
+    running = sum(kinds.values())
+    total = running or 1.0  # shares of nothing are 0
     compiling = sum(each.seconds for each in spent if each.kind == COMPILE)
-    yield f"{total * 1e3:.1f} ms running, {compiling * 1e3:.1f} ms compiling"
+    yield f"{running * 1e3:.1f} ms running, {compiling * 1e3:.1f} ms compiling"
     for kind, seconds in kinds.items():
         yield f"  {kind:20} {seconds * 1e3:10.2f} ms {seconds / total:6.1%}"
     yield f"{'kind':20} {'ms':>10} {'share':>6} {'calls':>6}  name"
