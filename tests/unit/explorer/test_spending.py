@@ -280,3 +280,20 @@ def test_the_probe_measures_a_copy_and_a_product(monkeypatch):
 
 def test_a_run_of_nothing_took_no_time():
     assert next(iter(spending_lines([]))) == "0.0 ms running, 0.0 ms compiling"
+
+
+def test_a_profile_has_the_metrics_of_compiling_running_counters_and_fallbacks():
+    step = minitorch2.compile(lambda x: torch.linalg.eigvals(x).abs() + 1, backend="numba")
+    found = profile(lambda: [step(torch.eye(3)) for _ in range(2)])
+    metrics = found.as_data()["metrics"]
+    assert metrics["compile_seconds"] > 0 and metrics["run_seconds"] > 0
+    assert metrics["counts"]["graphs"] == 1 and metrics["counts"]["kernels"] >= 1
+    fallback, *others = metrics["fallbacks"]  # those of complex numbers follow
+    line = test_a_profile_has_the_metrics_of_compiling_running_counters_and_fallbacks
+    assert fallback.startswith(f"aten::linalg_eig at {__file__}:{first_line(line) + 1}: ")
+    text = list(found.lines())
+    assert f"fallbacks: {1 + len(others)}" in text and any("graphs 1" in each for each in text)
+
+
+def first_line(function):
+    return function.__code__.co_firstlineno

@@ -1,6 +1,6 @@
 """The profile of a script: where its time goes, what it could be, and where memory is at its peak.
 
-    profile ::= Profile(spent, works, missed, peaks, limits)
+    profile ::= Profile(spent, works, missed, peaks, limits, metrics)
     spent   ::= Spending(kind, name, graph, calls, seconds)        read from a profile of PyTorch
     work    ::= Work(name, bytes, operations, lines)               read from the loops of a kernel
     limits  ::= Limits(bandwidth, operations)                      measured once on a machine

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import tempfile
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -16,6 +17,7 @@ from minitorch2.explorer.profiled.missed import Measured, Missed, merged, missed
 from minitorch2.explorer.profiled.peaks import Peak, measured_peaks, most_allocated
 from minitorch2.explorer.profiled.plans import GraphPlan, PlanLog
 from minitorch2.explorer.profiled.spending import (
+    COMPILE,
     WRAPPER,
     Spending,
     seconds_by_kind,
@@ -50,6 +52,42 @@ class Reached:
 
 
 @dataclass(frozen=True)
+class Metrics:
+    """The counts and times of a run.
+
+    Attributes:
+        compile_seconds: the time to compile.
+        run_seconds: all other time of the ranges that PyTorch's profiler has recorded.
+        counts: the counters of all layers, by name.
+        fallbacks: how often a graph that runs an operator as eager PyTorch does was compiled, by
+            ``operator at line: reason``. Operators that a library computes by choice do not count.
+    """
+
+    compile_seconds: float
+    run_seconds: float
+    counts: dict[str, int]
+    fallbacks: dict[str, int]
+
+    def lines(self) -> Iterator[str]:
+        """Yield the report."""
+        yield "counters: " + ", ".join(f"{name} {n}" for name, n in sorted(self.counts.items()))
+        yield f"fallbacks: {len(self.fallbacks)}"
+        yield from (f"  {n}x {text}" for text, n in self.fallbacks.items())
+
+
+def metrics_of(spent: list[Spending], log: PlanLog) -> Metrics:
+    """Return the counts of a run and of the log that heard it."""
+    eager = (each for each in log.of_eager if not each.is_choice)
+    texts = Counter(f"{each.operator} at {each.line}: {each.reason}" for each in eager)
+    return Metrics(
+        sum(each.seconds for each in spent if each.kind == COMPILE),
+        sum(seconds_by_kind(spent).values()),
+        dict(log.counts),
+        dict(texts.most_common()),
+    )
+
+
+@dataclass(frozen=True)
 class Profile:
     """All that is known of a run."""
 
@@ -59,6 +97,7 @@ class Profile:
     peaks: list[Peak]
     most_bytes: int
     limits: Limits
+    metrics: Metrics
 
     def as_data(self) -> dict[str, Any]:
         """Return the profile as what JSON can hold."""
@@ -74,6 +113,8 @@ class Profile:
         yield from self._missed_lines()
         yield ""
         yield from self._peak_lines()
+        yield ""
+        yield from self.metrics.lines()
 
     def _missed_lines(self) -> Iterator[str]:
         running = sum(seconds_by_kind(self.spent).values()) * 1e6
@@ -140,6 +181,7 @@ def profile_of(
         sorted(peaks, key=lambda each: each.measured, reverse=True),
         most_allocated(events),
         limits,
+        metrics_of(spent, log),
     )
 
 
