@@ -3,6 +3,7 @@
     python -m tests.operators.lazy_sweep --limit 4
     python -m tests.operators.lazy_sweep --dtypes float32,int64,complex64 --ops tensor_split,cat
     python -m tests.operators.lazy_sweep --every 12 --limit 2       a sample of the operators
+    python -m tests.operators.lazy_sweep --every 4 --start 1        the second quarter
 
 Each call is deferred in a region and with lazy inputs, in a step that runs operator by operator and
 in one that is compiled. Steps of one operator share places of the trie, so that the sizes and
@@ -137,9 +138,10 @@ def main() -> None:
     parser.add_argument("--dtypes", default="float32")
     parser.add_argument("--limit", type=int, default=4)
     parser.add_argument("--every", type=int, default=1)
+    parser.add_argument("--start", type=int, default=0)
     options = parser.parse_args()
     warnings.simplefilter("ignore")
-    names = options.ops.split(",")[:: options.every]
+    names = options.ops.split(",")[options.start :: options.every]
     dtypes = [getattr(torch, name) for name in options.dtypes.split(",")]
     found = sweep(names, dtypes, options.limit)
     causes: dict[str, list[str]] = defaultdict(list)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from time import perf_counter
 
 import torch
 
@@ -100,6 +101,8 @@ def _compute(step: Step) -> None:
     }
     try:
         if live or step.writes:
+            COUNTS.delayed += 1
+            COUNTS.seconds_delayed += perf_counter() - step.began
             results = results_of(step, live)
             for number, value in live.items():
                 value.data = results[number]

@@ -171,6 +171,14 @@ class Metrics:
     compiled: int
     places: int
 
+    @property
+    def seconds_to_first_kernel(self) -> float:
+        """The mean time from the begin of a deferred step to its first kernel; 0.0 without one.
+
+        Eager mode runs the first kernel at once (PyTorch 2 paper, section 2.3).
+        """
+        return self.counts.seconds_delayed / max(self.counts.delayed, 1)
+
     def __str__(self) -> str:
         c = self.counts
         steps = c.interpreted + c.ran

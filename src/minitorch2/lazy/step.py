@@ -13,6 +13,7 @@ import weakref
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from time import perf_counter
 from typing import Any, ClassVar, Final
 
 import torch
@@ -37,6 +38,7 @@ class Step:
     """The operators that were recorded since the last barrier.
 
     Attributes:
+        began: when the step before it ended, in seconds of `time.perf_counter`.
         default_dtype: the dtype of new tensors; another one begins another step.
         is_inference: whether it is recorded in inference mode; leaving that begins another step.
         place: where the step is in the trie.
@@ -62,6 +64,7 @@ class Step:
     catch_up: ClassVar[Callable[[Step], None]]
 
     def __init__(self) -> None:
+        self.began = perf_counter()
         self.default_dtype = torch.get_default_dtype()
         self.is_inference = torch.is_inference_mode_enabled()
         self.form = TRIE.first(self.default_dtype)
@@ -225,6 +228,8 @@ class Counters:
         ran: steps that ran as compiled programs.
         first_visits: regions that ran in eager mode, at least until the program came by again.
         repeated: calls of stable functions that ran without Python.
+        delayed: steps whose operators had waited for their barrier.
+        seconds_delayed: how long these steps lasted until their first kernel ran, in all.
     """
 
     recorded: int = 0
@@ -237,6 +242,8 @@ class Counters:
     ran: int = 0
     first_visits: int = 0
     repeated: int = 0
+    delayed: int = 0
+    seconds_delayed: float = 0.0
 
 
 COUNTS = Counters()

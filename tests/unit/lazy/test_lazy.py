@@ -4,6 +4,7 @@ import copy
 import gc
 import io
 import threading
+import time
 import warnings
 
 import numpy as np
@@ -584,3 +585,18 @@ def test_small_kernels_that_read_varying_numbers_launch_alone_in_triton():
             del loss
             lazy.mark_step()
     assert lazy.metrics().compiled
+
+
+def test_the_first_kernel_waits_for_the_barrier_and_metrics_say_how_long():
+    assert lazy.metrics().seconds_to_first_kernel == 0
+    x = torch.ones(3)
+    with lazy.lazily(eager_first=False):
+        x + 1
+    assert lazy.metrics().seconds_to_first_kernel == 0  # a new operator runs at once
+    for _ in range(2):
+        with lazy.lazily(eager_first=False):
+            y = x + 1
+            time.sleep(0.02)
+    assert lazy.metrics().counts.delayed == 2
+    assert lazy.metrics().seconds_to_first_kernel >= 0.02
+    assert y.tolist() == [2, 2, 2]
