@@ -137,3 +137,15 @@ def test_fork_and_wait_in_python():
 def test_only_functions_and_modules_are_scripted():
     with pytest.raises(TypeError, match="got int"):
         jit.script(3)
+
+
+def test_an_argument_that_does_not_fit_is_refused_after_calls_whose_arguments_fit():
+    def f(x: torch.Tensor, count: int, names: list[str]):
+        return x + count + len(names)
+
+    scripted = jit.script(f)
+    for count in (1, 2, True):
+        assert torch.equal(scripted(torch.ones(2), count, ["a"]), torch.ones(2) + count + 1)
+    for wrong in ((torch.ones(2), 1.5, ["a"]), (torch.ones(2), 1, [1]), (3, 1, ["a"])):
+        with pytest.raises(TypeError, match="takes a value of type"):
+            scripted(*wrong)

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any, Final, TypeAlias
 
 from torch import Tensor
+from torch.nn import Parameter
 
 from minitorch2.errors import MinitorchError
 from minitorch2.script.ir.types import (
@@ -36,6 +37,8 @@ Test: TypeAlias = Callable[[Any], bool]
 
 PLAIN: Final = (bool, int, float, complex, str, type(None), list, tuple, dict, Tensor)
 """Classes that the language has types for; an object of another class is not judged."""
+CLASSES_DECIDE: Final = frozenset({*PLAIN, Parameter} - {list, tuple, dict})
+"""Classes whose objects all fit a type, or none does: what they contain is not looked at."""
 CLASSES: Final[dict[Type, tuple[type, ...]]] = {
     BOOL: (bool,),
     INT: (int,),

@@ -16,7 +16,7 @@ from minitorch2.script.frontend.sugared import COPY_OF
 from minitorch2.script.ir.graph import Graph, Node, Value
 from minitorch2.script.ir.python_constants import PythonConstant, first_changed
 from minitorch2.script.ir.types import is_module_type
-from minitorch2.script.modules.argument_types import Test, test_of, wrong_type
+from minitorch2.script.modules.argument_types import CLASSES_DECIDE, Test, test_of, wrong_type
 from minitorch2.script.operators.schema import NO_DEFAULT, Argument, FunctionSchema
 from minitorch2.script.passes.inline import inline
 from minitorch2.script.runtime.executor import GraphExecutor
@@ -85,9 +85,14 @@ class ScriptFunction:
         parameters, values = self._version.parameters, list(args)
         if kwargs or len(values) != len(parameters):
             values = bind_arguments(schema.name, parameters, args, kwargs)
+        classes = tuple(map(type, values))
+        if classes in self._version.fitting:
+            return values
         for fits, parameter, value in zip(self._version.tests, parameters, values, strict=True):
             if not fits(value):
                 raise wrong_type(schema, parameter, value, self.original)
+        if CLASSES_DECIDE.issuperset(classes):
+            self._version.fitting.add(classes)
         return values
 
     def up_to_date(self) -> CompiledFunction:
@@ -182,6 +187,8 @@ class Version:
     def __init__(self, compiled: CompiledFunction, is_method: bool) -> None:
         self.compiled = compiled
         self.is_method = is_method
+        self.fitting: set[tuple[type, ...]] = set()
+        """Classes of arguments that fit, of those whose class alone decides that."""
 
     @property
     def inlined_graph(self) -> Graph:
