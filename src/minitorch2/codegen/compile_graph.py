@@ -34,9 +34,7 @@ from minitorch2.loopir.scheduler import schedule
 
 
 def compile_graph(
-    gm: GraphModule,
-    example_inputs: Sequence[Any] = (),
-    target: Target[Any] = NUMBA,
+    gm: GraphModule, example_inputs: Sequence[Any] = (), target: Target[Any] = NUMBA
 ) -> BoxedCall:
     """Compile a functional aten graph whose nodes have `meta["val"]`.
 

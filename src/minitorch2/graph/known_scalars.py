@@ -35,11 +35,7 @@ def known_value(tensor: torch.Tensor) -> torch.Tensor | None:
 
 
 def learn(
-    func: OpOverload,
-    args: tuple[Any, ...],
-    kwargs: Mapping[str, Any],
-    result: Any,
-    is_fresh: bool,
+    func: OpOverload, args: tuple[Any, ...], kwargs: Mapping[str, Any], result: Any, is_fresh: bool
 ) -> None:
     """Record the known value of an operator's result on fakes; forget its arguments' if written."""
     if func in LIFTS:

@@ -9,6 +9,8 @@ import operator
 import re
 import string
 import weakref
+from collections import OrderedDict
+from functools import partial
 from typing import Generic, TypeVar
 
 import numpy
@@ -351,3 +353,76 @@ def test_objects_of_a_generic_class_made_inside_know_its_parameters():
     box = minitorch2.compile(boxes, backend="eager", fullgraph=True)(torch.ones(2))
     assert box.__orig_class__ == type(box)[int]
     assert type(box).__orig_bases__ == (Generic[T],)
+
+
+# Attributes of a new ordered dict ---------------------------------------------------------------
+
+
+def shown(value):
+    """An ordered dict with its attributes; they are compared as well."""
+    if isinstance(value, OrderedDict):
+        return [[*value.items()], vars(value)]
+    return value
+
+
+def ordered(x):
+    made = OrderedDict(k=x)
+    made.a = x + 1
+    made["z"] = made.a * 2
+    made.a = made.a + 1
+    return shown(made), hasattr(made, "b"), getattr(made, "a", None)
+
+
+def ordered_and_empty(x):
+    made = OrderedDict()
+    made.number = 1
+    return made, x + 1
+
+
+def ordered_and_copied(x):
+    made = OrderedDict(k=1)
+    made.a = [x]
+    shallow, deep = copy.copy(made), copy.deepcopy(made)
+    deep.a.append(2)
+    made.a.append(3)
+    return made, shallow, deep, made.copy(), made | OrderedDict(r=1)
+
+
+def ordered_without(x):
+    made = OrderedDict(k=x)
+    made.a = 1
+    del made.a
+    return made, hasattr(made, "a")
+
+
+@pytest.mark.parametrize("dynamic", [None, True])
+@pytest.mark.parametrize(
+    "function", [ordered, ordered_and_empty, ordered_and_copied, ordered_without]
+)
+def test_attributes_of_a_new_ordered_dict(function, dynamic):
+    def whole(x):
+        found = function(x)
+        return [*map(shown, found)]
+
+    assert_matches_eager(
+        whole, torch.ones(2), compile=partial(minitorch2.compile, backend="eager", dynamic=dynamic)
+    )
+
+
+def test_a_state_dict_is_taken_in_the_graph():
+    """Its metadata is an attribute, which broke the graph."""
+    net = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.BatchNorm1d(2))
+
+    def best(x):
+        y = net(x)
+        return y, {k: v.clone() for k, v in net.state_dict().items()}, net.state_dict()
+
+    net.eval()
+    wanted = best(torch.ones(3, 2))
+    with stages.collect() as log:
+        found = minitorch2.compile(best, backend="eager", fullgraph=True)(torch.ones(3, 2))
+    assert log.counts["graphs"] == 1
+    torch.testing.assert_close(found, wanted)
+    assert found[2]._metadata == wanted[2]._metadata
+    assert type(found[2]._metadata) is OrderedDict
+    net.load_state_dict(found[2])

@@ -40,12 +40,7 @@ from minitorch2.graph.fake_tensor import FakeTensor
 from minitorch2.graph.node import Node
 from minitorch2.graph.raising import is_marked
 from minitorch2.graph.symbol_nodes import is_symbol_node
-from minitorch2.graph.wrapper_tensors import (
-    is_wrapper,
-    ragged_dimension,
-    taken_apart,
-    with_parts,
-)
+from minitorch2.graph.wrapper_tensors import is_wrapper, ragged_dimension, taken_apart, with_parts
 from minitorch2.native.torch_internals.modes import DisableTorchFunctionSubclass
 
 TENSOR_TYPES: Final = (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)

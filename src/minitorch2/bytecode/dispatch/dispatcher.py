@@ -34,12 +34,7 @@ from minitorch2.bytecode.trackers.observed import UninitializedError
 from minitorch2.errors import GraphBreakError, MinitorchError, RecompileError, UnsupportedError
 from minitorch2.errors.cautions import caution
 from minitorch2.foundation import profiling
-from minitorch2.foundation.compile_lock import (
-    COMPILING,
-    AsBefore,
-    put_garbage_off,
-    take_turn,
-)
+from minitorch2.foundation.compile_lock import COMPILING, AsBefore, put_garbage_off, take_turn
 from minitorch2.foundation.generated_code import DISPATCHER
 from minitorch2.logs import get_logger
 from minitorch2.marks.controls import Disabled

@@ -38,12 +38,7 @@ from minitorch2.bytecode.trackers.observed import UninitializedError
 from minitorch2.errors import MinitorchError, UnsupportedError
 from minitorch2.errors.cautions import caution, caution_once
 from minitorch2.foundation import profiling
-from minitorch2.foundation.compile_lock import (
-    COMPILING,
-    AsBefore,
-    is_held,
-    let_others_compile,
-)
+from minitorch2.foundation.compile_lock import COMPILING, AsBefore, is_held, let_others_compile
 from minitorch2.graph.graph_module import GraphModule
 from minitorch2.graph.node import SourceLine
 from minitorch2.logs import compile_id, compiling, get_logger

@@ -55,11 +55,7 @@ async def dispatch({header}):
         raise
 """
 
-_TEXTS = {
-    CO_GENERATOR: _GENERATOR,
-    CO_COROUTINE: _COROUTINE,
-    CO_ASYNC_GENERATOR: _ASYNC_GENERATOR,
-}
+_TEXTS = {CO_GENERATOR: _GENERATOR, CO_COROUTINE: _COROUTINE, CO_ASYNC_GENERATOR: _ASYNC_GENERATOR}
 
 
 def dispatching_text(code: CodeType) -> str | None:

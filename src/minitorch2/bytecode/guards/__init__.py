@@ -52,11 +52,7 @@ from minitorch2.bytecode.guards.relations import (
 )
 from minitorch2.bytecode.guards.shapes import ShapeCondition
 from minitorch2.bytecode.guards.tensors import TensorMatch, WrapperMatch
-from minitorch2.bytecode.guards.torch_state import (
-    OverridesOfClasses,
-    Setting,
-    global_state_guards,
-)
+from minitorch2.bytecode.guards.torch_state import OverridesOfClasses, Setting, global_state_guards
 from minitorch2.bytecode.guards.values import (
     ConstantMatch,
     LoggerDisabled,

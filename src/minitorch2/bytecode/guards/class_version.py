@@ -12,13 +12,7 @@ from typing import Any
 
 from minitorch2.bytecode.guards.guard import Check, Guard
 from minitorch2.bytecode.guards.values import Held
-from minitorch2.native.cpython.class_versions import (
-    NEVER,
-    SeenClass,
-    Version,
-    unseen,
-    version_of,
-)
+from minitorch2.native.cpython.class_versions import NEVER, SeenClass, Version, unseen, version_of
 from minitorch2.native.cpython.guard_machine import Op
 
 

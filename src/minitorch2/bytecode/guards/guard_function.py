@@ -153,9 +153,7 @@ class CompiledGuards:
 
 
 def compile_guards(
-    guards: Iterable[Guard],
-    function: FunctionType,
-    references: Mapping[str, object] | None = None,
+    guards: Iterable[Guard], function: FunctionType, references: Mapping[str, object] | None = None
 ) -> CompiledGuards:
     """Compile guards into one function with the parameters of `function`.
 

@@ -14,13 +14,7 @@ from typing import Any, Final
 import numpy as np
 import torch
 
-from minitorch2.bytecode.numpy_capture.arrays import (
-    CLIP,
-    CODE,
-    ArrayVariable,
-    array,
-    call_body,
-)
+from minitorch2.bytecode.numpy_capture.arrays import CLIP, CODE, ArrayVariable, array, call_body
 from minitorch2.bytecode.numpy_capture.bodies import creation, reductions, ufuncs
 from minitorch2.bytecode.numpy_capture.bodies.dtypes import DTYPES
 from minitorch2.bytecode.trackers.base import Arguments, Keywords, VariableTracker, unsupported

@@ -106,10 +106,7 @@ def scan(
         slices = [x.flip(0) for x in slices]
 
     def step(slices: Sequence[torch.Tensor], carried: Sequence[torch.Tensor]) -> Results:
-        before, here = (
-            tree_unflatten(carried, structure),
-            tree_unflatten(slices, form),
-        )
+        before, here = (tree_unflatten(carried, structure), tree_unflatten(slices, form))
         carry, result = combine_fn(before, here)
         return _flat((carry, result), torch.contiguous_format)
 

@@ -7,6 +7,7 @@ source lists exactly the methods that are modelled. Any other method is a graph 
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
@@ -41,6 +42,9 @@ class ModeledVariable(VariableTracker):
         if name == "__class__":
             cls = self.python_type()
             return evaluator.capture.wrap(cls, evaluator.capture.reference(cls))
+        known = evaluator.capture.side_effects.load_attribute(self, name)
+        if isinstance(known, VariableTracker):
+            return known
         found = shared_attribute(self.python_type(), name)
         if callable(found):
             return GetAttrVariable(self, name)
@@ -53,7 +57,10 @@ class ModeledVariable(VariableTracker):
 
     def set_attribute(self, evaluator: Evaluator, name: str, value: VariableTracker) -> None:
         refuse_attribute(self.python_type(), name)
-        super().set_attribute(evaluator, name, value)
+        if self.source is not None or self.python_type() is not OrderedDict:
+            return super().set_attribute(evaluator, name, value)
+        evaluator.capture.side_effects.new_object(self)
+        return evaluator.capture.side_effects.store_attribute(self, name, value)
 
     def call_method(
         self, evaluator: Evaluator, name: str, args: Arguments, kwargs: Keywords

@@ -174,3 +174,77 @@ def test_backward_computes_again_from_the_data_before_an_assignment():
         assert_close(a.grad, torch.cos(x + y) * y)
         assert_close(b.grad, torch.cos(x + y) * y + torch.sin(x + y))
         assert_close(a.detach(), y * 3)
+
+
+# A parameter that stops to require a gradient ---------------------------------------------------
+
+
+def freezes_a_layer(net, x):
+    net[0].requires_grad_(False)
+    y = net(x).square().sum()
+    y.backward()
+    return y.detach()
+
+
+def freezes_and_thaws(net, x):
+    net[0].requires_grad_(False)
+    loss = net(x).square().mean()
+    loss.backward()
+    net[0].requires_grad_(True)
+    return loss.detach()
+
+
+def freezes_by_attribute(net, x):
+    net[1].requires_grad_(False)
+    net[0].bias.requires_grad = False
+    loss = net(x).sum()
+    return loss.detach(), loss.backward()
+
+
+def writes_to_frozen_ones(net, x):
+    net[1].requires_grad_(False)
+    net[1].weight.mul_(2)
+    net[0](x).sum().backward()
+    weight = net[1].weight
+    return net(x).detach(), weight.requires_grad, weight.is_leaf, weight.grad_fn
+
+
+def freezes_what_was_used(net, x):
+    y = net[0](x)
+    net[0].requires_grad_(False)
+    (y.square().sum() + net(x).sum()).backward()
+    return y.detach()
+
+
+def all_that_is_left(function, program):
+    torch.manual_seed(0)
+    net = torch.nn.Sequential(torch.nn.Linear(3, 3), torch.nn.Linear(3, 3))
+    run, seen = function(program), []
+    for step in range(3):
+        seen.append(run(net, torch.arange(6.0).reshape(2, 3) + step))
+        seen += [(p.requires_grad, p.detach().clone(), p.grad) for p in net.parameters()]
+        net.zero_grad()
+        if step == 1:
+            net.requires_grad_(True)
+    return seen
+
+
+@pytest.mark.parametrize("backend", ["eager", "numba"])
+@pytest.mark.parametrize(
+    "program, breaks",
+    [
+        (freezes_a_layer, 0),
+        (freezes_and_thaws, 0),
+        (freezes_by_attribute, 0),
+        (writes_to_frozen_ones, 0),
+        (freezes_what_was_used, None),
+    ],
+)
+def test_a_parameter_that_stops_to_require_a_gradient(program, breaks, backend):
+    """It was a break for each parameter; one that was used before still is."""
+    wanted = all_that_is_left(lambda f: f, program)
+    with stages.collect() as log:
+        found = all_that_is_left(lambda f: minitorch2.compile(f, backend=backend), program)
+    torch.testing.assert_close(found, wanted)
+    assert breaks is None or log.counts["graph_breaks"] == breaks
+    assert log.counts["graphs"] > 0

@@ -9,12 +9,7 @@ from minitorch2.bytecode.trackers.interfaces import Evaluator
 from minitorch2.bytecode.trackers.python_values.constant import ConstantVariable
 from minitorch2.bytecode.trackers.python_values.containers import SliceVariable
 
-UNARY = {
-    "UNARY_POSITIVE": "+",
-    "UNARY_NEGATIVE": "-",
-    "UNARY_INVERT": "~",
-    "UNARY_NOT": "not",
-}
+UNARY = {"UNARY_POSITIVE": "+", "UNARY_NEGATIVE": "-", "UNARY_INVERT": "~", "UNARY_NOT": "not"}
 """The operator of each unary instruction, as it is written."""
 
 

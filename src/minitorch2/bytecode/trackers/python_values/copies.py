@@ -14,6 +14,7 @@ from __future__ import annotations
 import copy
 import copyreg
 import enum
+from collections.abc import Callable
 
 import torch
 
@@ -32,6 +33,8 @@ from minitorch2.bytecode.trackers.torch_values.tensor import TensorVariable
 from minitorch2.graph.fake_tensor import same_storage
 from minitorch2.graph.symbols import same_sizes
 
+Copied = Callable[[VariableTracker], VariableTracker]
+
 ATOMS = (ConstantVariable, FunctionVariable, ClassVariable, BuiltinVariable)
 """Trackers of values that are their own copies."""
 
@@ -46,7 +49,8 @@ def shallow_copy(evaluator: Evaluator, value: VariableTracker) -> VariableTracke
     if _is_atom(value) or type(value) is TupleVariable:
         return value
     if isinstance(value, ListVariable | DictVariable | SetVariable):
-        return value.call_method(evaluator, "copy", [], {})
+        made = value.call_method(evaluator, "copy", [], {})
+        return _with_attributes(evaluator, made, value, lambda attribute: attribute)
     if isinstance(value, TensorVariable):
         return _tensor(evaluator, value, "detach")
     if isinstance(value, ObjectVariable) and class_lookup(value.cls, "__copy__")[1] is not MISSING:
@@ -130,7 +134,7 @@ class Copier:
         self._copies[id(value)] = made
         for key, element in value.pairs():
             made.store(self.evaluator, self.copy(key), self.copy(element))
-        return made
+        return _with_attributes(self.evaluator, made, value, self.copy)
 
     def _tuple(self, value: TupleVariable) -> VariableTracker:
         elements = value.realized()
@@ -148,6 +152,16 @@ class Copier:
             copied = self.copy(attribute)
             self.evaluator.capture.side_effects.store_attribute(made, name, copied, raw=True)
         return made
+
+
+def _with_attributes(
+    evaluator: Evaluator, made: VariableTracker, value: VariableTracker, copied: Copied
+) -> VariableTracker:
+    """Give a new container the attributes that another new one was given."""
+    for name, attribute in evaluator.capture.side_effects.pending_attributes(value).items():
+        if isinstance(attribute, VariableTracker):
+            made.set_attribute(evaluator, name, copied(attribute))
+    return made
 
 
 def _tensor(evaluator: Evaluator, value: TensorVariable, method: str) -> VariableTracker:

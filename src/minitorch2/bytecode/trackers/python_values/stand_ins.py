@@ -19,9 +19,7 @@ from minitorch2.bytecode.trackers.interfaces import References
 from minitorch2.bytecode.trackers.known import KnownObjectVariable
 from minitorch2.bytecode.trackers.lazy import realize
 from minitorch2.bytecode.trackers.python_values.constant import ConstantVariable
-from minitorch2.bytecode.trackers.python_values.functions import (
-    NestedFunctionVariable,
-)
+from minitorch2.bytecode.trackers.python_values.functions import NestedFunctionVariable
 from minitorch2.bytecode.trackers.python_values.mapping import DictVariable
 from minitorch2.bytecode.trackers.python_values.objects import ObjectVariable
 from minitorch2.bytecode.trackers.python_values.sequence import SequenceVariable

@@ -48,18 +48,25 @@ from minitorch2.graph.symbols import same_sizes
 def requires_grad_(
     tensor: TensorVariable, evaluator: Evaluator, requires_grad: VariableTracker | None = None
 ) -> VariableTracker:
-    """``tensor.requires_grad_(mode)``, for a tensor that has no history."""
+    """``tensor.requires_grad_(mode)``, for a tensor without a history, or a leaf not used yet."""
     if requires_grad is not None and not requires_grad.is_constant():
         unsupported("tensor-method", "Tensor.requires_grad_ of what is not known while capturing")
     wanted = requires_grad is None or bool(requires_grad.as_constant())
     if wanted == tensor.requires_grad:
         return tensor
-    if tensor.fake.requires_grad or not tensor.fake.dtype.is_floating_point:
+    freezes = tensor.node.op == "placeholder" and not tensor.node.users and not tensor.accumulates
+    freezes = freezes and tensor.get_attribute(evaluator, "is_leaf").truth(evaluator)
+    if (tensor.fake.requires_grad and not freezes) or not tensor.fake.dtype.is_floating_point:
         unsupported("tensor-method", "Tensor.requires_grad_ of a tensor with a history")
     if tensor.source is not None:
         state = ConstantVariable(wanted)
         evaluator.capture.side_effects.store_attribute(tensor, "requires_grad", state)
-    become_leaf(evaluator, tensor, wanted)
+    if tensor.fake.requires_grad:
+        frozen = evaluator.capture.call_in_graph(evaluator, "call_method", "detach", [tensor])
+        assert isinstance(frozen, TensorVariable)
+        tensor.node, tensor.fake = frozen.node, frozen.fake
+    else:
+        become_leaf(evaluator, tensor, wanted)
     return tensor
 
 
