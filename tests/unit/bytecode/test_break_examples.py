@@ -7,6 +7,7 @@ import pytest
 import torch
 
 import minitorch2
+from minitorch2.bytecode import numpy_capture as numpy_capture  # an extension: it registers itself
 from minitorch2.bytecode.compiling.compiled_frame import GraphBreak
 from minitorch2.bytecode.compiling.reasons import reasons
 from minitorch2.bytecode.dispatch import Dispatcher, Region
