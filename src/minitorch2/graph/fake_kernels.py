@@ -123,6 +123,26 @@ def kept(func: OpOverload, place: int, *arguments: Any, **options: Any) -> Any:
     )
 
 
+def column_major(x: Tensor) -> Tensor:
+    """Return matrices of the same sizes whose columns lie together, as LAPACK writes them."""
+    if x.dim() < 2:
+        return x
+    strides = torch.empty(x.mT.shape, device="meta").mT.stride()
+    return torch.empty_strided(x.shape, strides, dtype=x.dtype, device="meta")
+
+
+def eigenvectors(*arguments: Any) -> tuple[Tensor, Tensor]:
+    """Return eigenvalues and eigenvectors, whose order PyTorch's kernel on meta tensors turns."""
+    values, vectors = aten.linalg_eig.default(*arguments)
+    return values, column_major(vectors)
+
+
+def singular_vectors(results: tuple[Tensor, Tensor, Tensor]) -> tuple[Tensor, Tensor, Tensor]:
+    """Return a decomposition with the right vectors as a CPU orders them; others are GPUs'."""
+    left, values, right = results
+    return left, values, column_major(right)
+
+
 def size(x: Tensor) -> list[int]:
     """Return the sizes as plain integers, for nested batches of `torch.vmap`."""
     return [int(length) for length in x.shape]
@@ -158,6 +178,9 @@ _KEPT: Final = (
 METADATA_OPERATORS: Final = {aten.size.default: size}
 """Operators that ask for what tensors know: nothing is left to compute."""
 
+ON_CPU: Final = {aten._linalg_svd.default: singular_vectors}
+"""What a CPU gives in another order of memory than a kernel on meta tensors says."""
+
 FAKE_KERNELS: Final[dict[OpOverload, Callable[..., Any]]] = {
     **FAKE_REDUCTIONS,
     **{func: partial(kept, func, 0) for func in _KEPT},
@@ -168,6 +191,7 @@ FAKE_KERNELS: Final[dict[OpOverload, Callable[..., Any]]] = {
     aten._sample_dirichlet.default: number_for_each,
     aten._dirichlet_grad.default: number_for_each,
     aten.binomial.default: binomial,
+    aten.linalg_eig.default: eigenvectors,
     aten.addmm.default: addmm,
     aten.cat.default: cat,
     aten._padded_dense_to_jagged_forward.default: padded_to_jagged,

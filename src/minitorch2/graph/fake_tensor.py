@@ -19,7 +19,7 @@ from minitorch2.errors import UnsupportedError
 from minitorch2.graph.data_dependent import DATA_DEPENDENT, NoSymbolicForm
 from minitorch2.graph.dispatch_mode import DispatchMode
 from minitorch2.graph.fake_checks import check_arguments
-from minitorch2.graph.fake_kernels import FAKE_KERNELS, METADATA_OPERATORS
+from minitorch2.graph.fake_kernels import FAKE_KERNELS, METADATA_OPERATORS, ON_CPU
 from minitorch2.graph.fake_pointwise import (
     is_plain_pointwise,
     pointwise_result,
@@ -343,6 +343,8 @@ def run_fake(func: Operator, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -
             result = _run_users(func, kernel, meta_args, meta_kwargs, call.env)
     except RuntimeError as error:
         raise (_without_kernel(func, error) or error) from error
+    if device.type == "cpu" and func in ON_CPU:
+        result = ON_CPU[func](result)
     if facts.changes_metadata:
         _refresh(args[0])
     for out in call.fakes if facts.has_out else ():

@@ -193,3 +193,5 @@ def test_the_command(capsys, tmp_path):
     assert json.loads(said("load", "--json", file)) == {"entries": 2}
     assert said("load", file) == "took in 2 entries\n"
     assert command.main(["load", __file__]) == 1
+    assert command.main(["explain", "missing"]) == 1
+    assert "begins with 'missing'" in capsys.readouterr().err

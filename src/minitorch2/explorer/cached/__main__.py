@@ -15,7 +15,7 @@ from minitorch2.explorer.cached import report
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Do one action and print its result; the status is 1 if a file is not a bundle."""
+    """Do one action and print its result; the status is 1 if a file or an entry is missing."""
     parser = argparse.ArgumentParser(prog="python -m minitorch2 cache", description=__doc__)
     common = argparse.ArgumentParser(add_help=False)
     common.add_argument("--json", action="store_true", help="print the result as JSON")
@@ -59,8 +59,13 @@ def _done(options: argparse.Namespace) -> tuple[object, list[str]]:
         removed = storage.clear()
         return {"removed": removed}, [f"removed {removed} files"]
     if options.action == "explain":
-        lines = report.explanations(options.which) or ["no such entry"]
-        return report.explanations_data(options.which), lines
+        lines = report.explanations(options.which)
+        if options.which and not lines:
+            raise ConfigError(
+                f"no entry of the cache begins with {options.which!r}",
+                fix="leave the name out to see all, or give the start of a digest or of a name",
+            )
+        return report.explanations_data(options.which), lines or ["the cache is empty"]
     if options.action == "save":
         bundle = save_bundle(found.digest for found in report.entries())
         options.file.write_bytes(bundle)
