@@ -137,7 +137,7 @@ def minimum_saved(roles: Roles, may_recompute: Callable[[Node], bool]) -> list[N
     stored = stored_anyway(roles.forward)
     edges: list[tuple[Place, Place, float]] = []
     for node in relevant:
-        cost = price(node, node in roles.held, node in stored)
+        cost = price(node, node in roles.held, stored)
         capacity = math.inf if node in roles.repeated else cost
         edges.append(((node, "in"), (node, "out"), capacity))
         if _leaves_checkpoint(node) or not (node in roles.repeated or may_recompute(node)):

@@ -77,16 +77,20 @@ def _contracted(node: Node, inputs: list[Any]) -> int | None:
     return None
 
 
-def price(node: Node, is_held: bool, is_stored: bool) -> float:
+def price(node: Node, is_held: bool, stored: Collection[Node]) -> float:
     """Return the cost of saving the node's value, in bytes of memory traffic and of memory held.
 
-    A value that is stored in memory anyway (`stored_anyway`) is only held longer. Any other value
-    would live in registers of a fused kernel: saving also writes it, so it counts twice. An input
-    or output of the program (`is_held`) is probably in use elsewhere, and counts half.
+    A value that is stored in memory anyway (`stored_anyway`), or a view of one, is only held
+    longer. Any other value would live in registers of a fused kernel: saving also writes it, so it
+    counts twice. An input or output of the program (`is_held`) is probably in use elsewhere, and
+    counts half.
     """
     if is_held:
         return saved_bytes(node) / 2
-    return saved_bytes(node) * (1 if is_stored or _is_view(node) else 2)
+    base = node
+    while _is_view(base):
+        base = base.all_input_nodes[0]
+    return saved_bytes(node) * (1 if base in stored else 2)
 
 
 def stored_anyway(forward: Iterable[Node]) -> set[Node]:

@@ -87,6 +87,16 @@ def test_recomputed_values_come_right_before_their_reader() -> None:
     assert names.index("erf") < names.index("mm") < len(names) - 1 - names[::-1].index("erf")
 
 
+def test_a_view_of_a_value_in_registers_costs_as_much_as_the_value() -> None:
+    def program(x: Any, y: Any) -> Any:
+        left, right = (x @ x + y @ y).chunk(2, 1)
+        return (left.sigmoid() * right.tanh(),)
+
+    parts = partition_of(program, [leaf(4, 4), leaf(4, 4)])
+    assert {"sigmoid", "tanh"} <= saved_names(parts)
+    assert not {"sigmoid", "tanh", "slice"} & {*operators(parts.backward)}
+
+
 def test_min_cut_never_saves_more_bytes() -> None:
     def program(x: Any, w: Any, g: Any, b: Any) -> Any:
         return (F.gelu(F.layer_norm(x @ w, (8,), g, b)).softmax(-1) * torch.sigmoid(x),)

@@ -3,7 +3,7 @@
 import pytest
 
 from minitorch2.errors import VerificationError
-from minitorch2.script.ir.graph import Graph
+from minitorch2.script.ir.graph import NOT_CONSTANT, Graph
 from minitorch2.script.ir.types import BOOL, INT, TENSOR
 
 
@@ -25,6 +25,13 @@ def test_text_of_a_graph():
         "  %1 : Tensor = aten::add(%x, %0, %0)\n"
         "  return (%1)\n"
     )
+
+
+def test_a_constant_is_an_input_that_a_node_can_read():
+    _, node = build()
+    assert [node.constant(index) for index in range(3)] == [NOT_CONSTANT, 1, 1]
+    assert not node.attributes
+    assert NOT_CONSTANT is not None  # a constant may be None
 
 
 def test_equal_names_are_told_apart():

@@ -86,3 +86,13 @@ def test_uses_that_are_none_are_found():
     graph.inputs[0]._uses[:] = []
     with pytest.raises(VerificationError, match="has 0 uses"):
         verify(graph)
+
+
+def test_an_attribute_is_one_value_or_a_flat_list():
+    graph = Graph()
+    node = graph.constant([1, 2]).node
+    verify(graph)
+    for value in ([[1]], ((1, 2), 3), [{"a": 1}]):
+        node.attributes["nested"] = value
+        with pytest.raises(VerificationError, match="its attribute nested holds a container"):
+            verify(graph)

@@ -10,8 +10,9 @@ import torch
 from torch import Tensor, nn
 
 from minitorch2 import config, jit, stages
-from minitorch2.script.ir.graph import Graph
+from minitorch2.script.ir.graph import NOT_CONSTANT, Graph
 from minitorch2.script.ir.types import BOOL
+from minitorch2.script.runtime.python_code import text_of
 from tests.script_survey import WrongError, refusal
 
 
@@ -85,6 +86,32 @@ def test_a_script_that_is_called_in_a_trace_is_inlined_with_its_control_flow():
     assert "prim::CallFunction" not in kinds
     for x in (torch.zeros(3), torch.full((5,), 30.0), torch.ones(1)):
         assert torch.equal(traced(x), doubled_until(x + 1, 100) - 1)
+
+
+def test_an_operator_that_calls_others_is_recorded_alone():
+    traced = jit.trace(torch.nn.functional.linear, (torch.ones(2, 3), torch.ones(4, 3)))
+    kinds = [node.kind for node in traced.graph.nodes()]
+    assert kinds.count("aten::linear") == 1
+    assert not {"aten::t", "aten::matmul", "aten::mm", "aten::addmm"} & {*kinds}
+
+
+def counted(n: int, limit: int):
+    for i in range(n):
+        limit += i
+    while limit > 9:
+        limit -= 2
+    return limit
+
+
+def test_a_loop_is_a_for_or_a_while_by_its_inputs():
+    graph = jit.script(counted).graph
+    loops = [node for node in graph.nodes() if node.kind == "prim::Loop"]
+    known = [(loop.constant(0), loop.blocks[0].outputs[0].constant()) for loop in loops]
+    assert known == [(NOT_CONSTANT, True), (2**63 - 1, NOT_CONSTANT)]
+    assert [len(loop.blocks[0].inputs[0].uses) for loop in loops] == [1, 0]
+    lines = [line.split()[0] for line in text_of(graph).splitlines()]
+    assert lines.count("for") == lines.count("while") == 1
+    assert jit.script(counted)(5, 7) == counted(5, 7) == 9
 
 
 def test_threads_that_trace_at_once_record_graphs_of_their_own():

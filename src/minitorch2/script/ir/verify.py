@@ -46,9 +46,12 @@ class Verifier:
         for block in node.blocks:
             _require(block.owner is node, f"a block of {node.kind} has another owner")
             self.check_block(block, frozenset(scope))
-        for value in node.attributes.values():
+        for name, value in node.attributes.items():
             if isinstance(value, Graph):
                 verify(value)
+            elements = value if isinstance(value, list | tuple) else (value,)
+            nested = any(isinstance(each, list | tuple | dict) for each in elements)
+            _require(not nested, f"{node.kind}: its attribute {name} holds a container")
         for message in (each for rule in NODE_RULES for each in rule(node)):
             _require(False, f"{node.kind}: {message}")
 
