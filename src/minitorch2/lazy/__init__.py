@@ -17,10 +17,10 @@ Two laws, tested as properties: ``run(step) == eager(step)`` for all that a call
 ``admits(program, step) => program(step) == interpret(step)``.
 
 Read first the data: `value`, `event`, `trie`, `step`. An operator is recorded by `plan`, `infer`,
-`record` and `defer`, known ones by `expect`, or runs at once by `draw` and `fallback`. A step runs
-by `interpret`, `holes`, `path_graph`, `program` and `barrier`. Tensors become lazy in `region` and
-`transfer`; `stable` and `repeat` run known steps without Python. `explain` and `print_ir` show what
-happened.
+`record` and `defer`, known ones by `expect`, or runs at once by `draw` and `fallback`; views keep
+`marks`. A step runs by `interpret`, `holes`, `path_graph`, `program` and `barrier`. Tensors become
+lazy in `region` (with `control_flow`) and `transfer`; `stable` and `repeat` run known steps without
+Python. `explain` and `print_ir` show what happened.
 """
 
 from minitorch2.lazy.barrier import mark_step, reset, sync

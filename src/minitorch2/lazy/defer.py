@@ -23,9 +23,16 @@ from minitorch2.lazy.draw import draw
 from minitorch2.lazy.expect import expected_result
 from minitorch2.lazy.fallback import as_lazy, run_fallback
 from minitorch2.lazy.infer import map_tensors
+from minitorch2.lazy.marks import is_marked, mark_views
 from minitorch2.lazy.ordinary import has_lazy, run_recorded
 from minitorch2.lazy.plan import BY_SIZE, PLANS, Plan, Way, argument_at, plan_of
-from minitorch2.lazy.record import NotPlainError, is_plain, record, value_of_plain
+from minitorch2.lazy.record import (
+    NotPlainError,
+    is_plain,
+    is_plain_result,
+    record,
+    value_of_plain,
+)
 from minitorch2.lazy.step import COUNTS, LOCK, Step, begin, current
 from minitorch2.lazy.trie import MISS
 from minitorch2.lazy.value import (
@@ -36,6 +43,7 @@ from minitorch2.lazy.value import (
     Value,
     View,
     follow,
+    undeferred,
 )
 from minitorch2.lazy.window import WINDOWS, check_windows, note_window
 from minitorch2.native.torch_internals.dispatch import make_wrapper_tensor
@@ -84,6 +92,9 @@ def defer_unexpected(
         return _record(func, plan_of(func), args, kwargs)
     if plan.way is Way.DRAW:
         return draw(func, plan, args, kwargs, _record)
+    if plan.way is Way.FORM:
+        with undeferred():
+            return func(*map_tensors(args, _without_data), **kwargs)
     if plan.way is Way.PASS:
         return func(*args, **kwargs)
     if func is _ITEM and is_number(args[0]):
@@ -94,12 +105,20 @@ def defer_unexpected(
 LazyTensor.defer = staticmethod(defer)
 _ITEM: Final = torch.ops.aten._local_scalar_dense.default
 _AS_STRIDED: Final = torch.ops.aten.as_strided.default
+_NEED_UNMARKED: Final = (
+    torch.ops.aten.view.dtype,
+    torch.ops.aten.view_as_real.default,
+    torch.ops.aten.view_as_complex.default,
+)
+"""Views that refuse, or read as they are, elements that are still to be conjugated or negated."""
 _ZEROS: Final = torch.ops.aten.zeros.default
 _AS_IT_IS: Final = nullcontext()
 _NOTHING: Final[dict[int, Value]] = {}
 
 
 def _record(func: Operator, plan: Plan, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+    if plan.is_view and func in _NEED_UNMARKED and is_marked(args[0]):
+        return run_fallback(func, plan, args, kwargs)
     step = current()
     if (
         step.default_dtype is not torch.get_default_dtype()
@@ -123,7 +142,8 @@ def _record(func: Operator, plan: Plan, args: tuple[Any, ...], kwargs: Mapping[s
         return made
     if results is None:
         given, data = run_event(step, func, plan, args, kwargs)
-        if not all(tensor is None or is_plain(tensor) for tensor in data):
+        is_held = is_plain_result if plan.is_view else is_plain
+        if not all(tensor is None or is_held(tensor) for tensor in data):
             step.go_back()
             COUNTS.fallbacks[str(func), str(user_line() or "")] += 1
             return map_tensors(given, as_lazy)
@@ -171,6 +191,7 @@ def _results(
                 _promise(step, meta, offset, view, next(real, None))
                 for meta, view in zip(metas, views, strict=True)
             ]
+        mark_views(made, args[0], func)
         if func is _AS_STRIDED:
             note_window(args[0], made[0])
     else:
@@ -217,6 +238,13 @@ def _value_of(step: Step, tensor: torch.Tensor) -> Value:
     if type(tensor) is LazyTensor:
         return tensor.value
     return value_of_plain(step, tensor, shares=False)
+
+
+def _without_data(tensor: torch.Tensor) -> torch.Tensor:
+    """Return a tensor, or one without elements in the place of a lazy one."""
+    if type(tensor) is not LazyTensor:
+        return tensor
+    return torch.empty(0, dtype=tensor.dtype, device=tensor.device)
 
 
 # Numbers of the host ------------------------------------------------------------------------------

@@ -20,6 +20,7 @@ import torch
 
 from minitorch2.foundation.generated_code import keep_source, new_file
 from minitorch2.lazy.event import FLOAT, INT, arguments_of
+from minitorch2.lazy.marks import gives_marks
 from minitorch2.lazy.plan import Plan
 from minitorch2.lazy.step import Step
 from minitorch2.lazy.trie import ENTERED, MISS, Event, Form, no_match
@@ -163,6 +164,8 @@ def _outcome(step: Step, plan: Plan, args: tuple[Any, ...], event: Event) -> tup
     if None in metas or not metas or (plan.is_view and len(metas) > 1):
         return None
     if plan.is_view and (plan.is_list or step.is_inference or type(args[0]) is Value):
+        return None
+    if plan.is_view and gives_marks(args[0], plan.func):
         return None
     begin = _begin(args[0]) if plan.is_view else 0
     made = [_made_of(step, meta, begin, k) for k, meta in enumerate(metas) if meta is not None]

@@ -31,6 +31,7 @@ class Way(Enum):
     RESHAPE = "recorded as a view, for it changes only the metadata of its argument"
     SIZE = "recorded as the view of a size, which another tensor has"
     ZEROS = "recorded as zeros, for kernels cannot read the tensor without memory that it makes"
+    FORM = "answered from the form of its arguments, whose data it does not read"
     FALL_BACK = "run in eager mode"
     PASS = (
         "run at once, for it computes nothing: it makes or marks a tensor, or a time of a profile"
@@ -146,8 +147,6 @@ BY_SIZE: Final = {
     aten.reshape_as.default: aten.reshape.default,
 }
 """Views as large as another tensor. Only inference mode leaves them whole."""
-_BITS: Final = {aten._conj.default, aten._neg_view.default}
-"""Views that leave work for later readers, by a mark that wrappers do not carry."""
 PACK: Final = aten._pack_padded_sequence.default
 """Its second result holds lengths, which recurrent layers read without an operator."""
 
@@ -184,10 +183,12 @@ def _way(func: Operator) -> Way:
     schema, facts = func._schema, alias_facts(func)
     if func.namespace == "profiler" or func in _COMPUTE_NOTHING:
         return Way.PASS
-    if func.namespace not in _NAMESPACES or func in _BITS or func is PACK:
+    if func.namespace not in _NAMESPACES or func is PACK:
         return Way.FALL_BACK
     if func is aten._efficientzerotensor.default:
         return Way.ZEROS
+    if func is aten._has_compatible_shallow_copy_type.default:
+        return Way.FORM
     if facts.changes_metadata:
         return Way.RESHAPE
     types = [str(result.type) for result in schema.returns]

@@ -16,6 +16,7 @@ from torch.overrides import TorchFunctionMode
 from minitorch2 import config
 from minitorch2.graph.dispatch_mode import DispatchMode
 from minitorch2.lazy.barrier import mark_step, observe
+from minitorch2.lazy.control_flow import control_flow_in_python
 from minitorch2.lazy.defer import defer_unexpected, is_number
 from minitorch2.lazy.expect import expected_result
 from minitorch2.lazy.infer import map_tensors
@@ -65,6 +66,7 @@ def lazily(*, guarded: bool = True, eager_first: bool = True) -> Iterator[None]:
                 if not torch.is_autocast_enabled(kind):  # the program may have chosen another dtype
                     stack.enter_context(torch.autocast(kind, torch.bfloat16))
         visit = first_visit(begin) if guarded and eager_first else None
+        stack.enter_context(control_flow_in_python())
         if guarded:
             stack.enter_context(_Guard(visit))
         if visit is None:
@@ -143,7 +145,7 @@ class _Guard(TorchFunctionMode):
         args: tuple[Any, ...] = (),
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
-        if self._visit is not None and self._visit.ends(func):
+        if self._visit is not None and not torch.compiler.is_compiling() and self._visit.ends(func):
             self._visit.begin()
             self._visit = None
         if func is _ITEM and type(args[0]) is torch.Tensor and _may_read_now(args[0]):

@@ -21,6 +21,7 @@ import torch
 
 from minitorch2.lazy.barrier import mark_step
 from minitorch2.lazy.event import arguments_of
+from minitorch2.lazy.marks import is_marked
 from minitorch2.lazy.region import is_deferring, lazily
 from minitorch2.lazy.repeat import (
     KEPT,
@@ -243,6 +244,8 @@ def _output(step: Step, tensor: torch.Tensor) -> Output:
         raise NotStableError("a result that is no new value: an argument, or a view of one")
     if tensor.requires_grad:
         raise NotStableError("a result with history")
+    if is_marked(tensor):
+        raise NotStableError("a result that is still to be conjugated or negated")
     size, stride, offset = tensor.size(), tensor.stride(), int(tensor.storage_offset())
     meta = Meta(size, stride, offset, tensor.dtype, tensor.device, None)
     numbers, views, fakes = [_number_of(value)], [], [value.fake]

@@ -13,3 +13,4 @@ BelowAutograd = torch._C._AutoDispatchBelowAutograd
 DisableTorchDispatch = torch._C._DisableTorchDispatch
 enable_python_dispatcher = torch._dispatch.python.enable_python_dispatcher
 make_wrapper_tensor = torch.Tensor._make_wrapper_subclass
+mark_conjugated, mark_negated = torch._C._set_conj, torch._C._set_neg
