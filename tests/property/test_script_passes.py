@@ -11,7 +11,6 @@ from minitorch2 import config
 from minitorch2.script.ir.types import TensorType
 from minitorch2.script.passes import pipeline
 from minitorch2.script.passes.batch_matmuls import batch_matmuls
-from minitorch2.script.passes.clear_types import clear_types
 from minitorch2.script.passes.create_differentiable_graphs import create_differentiable_graphs
 from minitorch2.script.passes.fuse_graphs import fuse_graphs
 from minitorch2.script.passes.insert_profiles import insert_profiles
@@ -22,7 +21,7 @@ from tests.property.script_graphs import (
     graphs,
     inputs,
 )
-from tests.unit.script.passes import optimize
+from tests.unit.script.passes import clear_types, optimize
 
 ALONE = list(
     dict.fromkeys(
@@ -30,7 +29,6 @@ ALONE = list(
             *pipeline.REQUIRED,
             *pipeline.DERIVATIVE_PRESERVING,
             batch_matmuls,
-            clear_types,
             create_differentiable_graphs,
             fuse_graphs,
         ]

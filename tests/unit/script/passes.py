@@ -4,6 +4,7 @@ import textwrap
 
 from minitorch2 import config
 from minitorch2.script.ir.parse_ir import parse_graph
+from minitorch2.script.ir.types import erase_facts
 from minitorch2.script.passes import pipeline
 
 
@@ -31,3 +32,11 @@ def optimize(graph, *, needs_gradient):
     pipeline.prepare(graph)
     pipeline.guard(graph)
     pipeline.make_regions(graph, needs_gradient=needs_gradient)
+
+
+def clear_types(graph):
+    """Forget what is known of tensors: dtype, device, sizes and gradient flags."""
+    blocks = [graph.block, *(block for node in graph.nodes() for block in node.blocks)]
+    for node in (*(block.parameters for block in blocks), *graph.nodes()):
+        for value in node.outputs:
+            value.type = erase_facts(value.type)

@@ -15,6 +15,7 @@ from minitorch2.script.ir.types import (
     OptionalType,
     TensorType,
     TupleType,
+    erase_facts,
     is_subtype_of,
     match_type,
     type_of,
@@ -102,3 +103,8 @@ def test_values_have_types():
 
 def test_an_optional_of_an_optional_is_one_optional():
     assert OptionalType(OptionalType(INT)) == OptionalType(INT)
+
+
+def test_facts_of_tensors_are_erased_inside_of_containers_too():
+    given = parse_type("Dict(str, (Float(2), Long(3)[], int)?)")
+    assert str(erase_facts(given)) == "Dict(str, (Tensor, Tensor[], int)?)"

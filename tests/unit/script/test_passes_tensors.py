@@ -10,7 +10,6 @@ from minitorch2.script.ir.parse_ir import parse_graph
 from minitorch2.script.ir.types import TENSOR, ClassType
 from minitorch2.script.passes.batch_matmuls import batch_matmuls
 from minitorch2.script.passes.chunk import chunk
-from minitorch2.script.passes.clear_types import clear_types
 from minitorch2.script.passes.eliminate_dead_code import eliminate_dead_code
 from minitorch2.script.passes.freeze_module import freeze_module
 from minitorch2.script.passes.peephole import peephole
@@ -128,20 +127,6 @@ def test_a_loop_that_changes_the_dtype_carries_any_tensor():
     found = after(propagate_types, text)
     assert "%y : Tensor =" in found
     assert "%a : Tensor)" in found
-
-
-def test_types_are_forgotten_inside_of_containers_too():
-    assert_becomes(
-        clear_types,
-        """
-        graph(%x : Float(2), %y : (Float(2), int)):
-          return (%x, %y)
-        """,
-        """
-        graph(%x : Tensor, %y : (Tensor, int)):
-          return (%x, %y)
-        """,
-    )
 
 
 def test_a_write_to_a_fresh_tensor_becomes_pure():

@@ -14,12 +14,13 @@ from minitorch2.script.analysis.alias_tracker import AliasTracker, Element
 from minitorch2.script.analysis.effects import (
     changes_form,
     has_side_effects,
+    holds_mutable,
     is_mutable,
     kinds,
     may_raise,
 )
-from minitorch2.script.ir.graph import Block, Graph, Node, Value
-from minitorch2.script.ir.types import ListType, VariableType, is_module_type
+from minitorch2.script.ir.graph import Graph, Node, Value
+from minitorch2.script.ir.types import ListType, TensorType, VariableType, is_module_type
 from minitorch2.script.operators.registry import Operator, operator_of
 
 CONSTRUCTS: Final = kinds("prim", "ListConstruct TupleConstruct DictConstruct CreateObject")
@@ -60,13 +61,16 @@ class AliasDb:
         self._unknown: set[Node] = set()
         for value in graph.inputs:
             self._point(value, (self._tracker.wildcard,))
+        todo = nodes = list(graph.nodes())
         self._tracker.changed = True
         while self._tracker.changed:  # loops carry values back: until nothing is new
             self._tracker.changed = False
-            self._block(graph.block)
-        nodes = list(graph.nodes())
+            for node in todo:
+                self._node(node)
+            if todo is nodes:  # a link is added once; what containers hold grows with them
+                todo = [node for node in nodes if node in self._unknown or _has_container(node)]
         self.known_outside = {self._tracker.wildcard}.union(*map(self.memory, graph.outputs))
-        self._written = {leaf for node in nodes for leaf in self.own_writes(node)}
+        self._written = {leaf for node in self._writes for leaf in self.own_writes(node)}
         self._reformed = {leaf for node in nodes for leaf in self._reforms(node)}
 
     # -- questions ------------------------------------------------------------------------------
@@ -195,10 +199,6 @@ class AliasDb:
         if is_mutable(value.type):
             self._tracker.point(self._element(value), targets)
 
-    def _block(self, block: Block) -> None:
-        for node in block.nodes:
-            self._node(node)
-
     def _node(self, node: Node) -> None:
         if node.blocks:
             self._flow(node)
@@ -228,8 +228,6 @@ class AliasDb:
         return self.own_writes(node) if node in self._unknown else frozenset()
 
     def _flow(self, node: Node) -> None:
-        for block in node.blocks:
-            self._block(block)
         results = [block.outputs for block in node.blocks]
         if node.kind == "prim::Loop":
             (body,) = node.blocks
@@ -270,6 +268,8 @@ class AliasDb:
     def _operator(self, node: Node, operator: Operator) -> None:
         sets: dict[str, list[Element]] = {}
         for argument, value in zip(operator.schema.arguments, node.inputs):
+            if not is_mutable(value.type):
+                continue
             element = self._element(value)
             for depth, level in enumerate(argument.alias.levels() if argument.alias else ()):
                 inner = [element] if depth == 0 else [*self._tracker.contents(element)]
@@ -277,7 +277,7 @@ class AliasDb:
                     sets.setdefault(name, []).extend(inner)
                 if level.is_write:
                     self._writes.setdefault(node, set()).update(inner)
-                if level.is_wildcard and is_mutable(value.type):
+                if level.is_wildcard:
                     self._tracker.escape(element)
         sets["*"] = [self._tracker.wildcard]
         self._results(node, operator, sets)
@@ -308,6 +308,14 @@ class AliasDb:
         for container in containers:
             for each in self._tracker.contents(container):
                 self._tracker.escape(each)
+
+
+def _has_container(node: Node) -> bool:
+    """Tell whether a node reads or gives what can be written to, besides tensors."""
+    return any(
+        not isinstance(v.type, TensorType) and holds_mutable(v.type)
+        for v in (*node.inputs, *node.outputs)
+    )
 
 
 def _may_give_inputs_back(operator: Operator) -> bool:

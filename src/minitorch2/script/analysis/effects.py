@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Final
 
 import torch
@@ -85,8 +86,9 @@ def schema_of(node: Node) -> FunctionSchema | None:
 def overload_of(node: Node) -> OpOverload | None:
     """Return PyTorch's operator that a node calls; None for all others."""
     operator = operator_of(node)
-    function = None if schema_of(node) is None or operator is None else operator.function
-    return function if isinstance(function, OpOverload) else None
+    if operator is None or operator.schema.is_varargs:
+        return None
+    return operator.function if isinstance(operator.function, OpOverload) else None
 
 
 def tags_of(node: Node) -> frozenset[torch.Tag]:
@@ -97,8 +99,12 @@ def tags_of(node: Node) -> frozenset[torch.Tag]:
 
 def is_mutable(given: Type) -> bool:
     """Return whether values of a type can be written to, or contain such values."""
-    if isinstance(given, TensorType):  # most values are tensors
-        return True
+    return isinstance(given, TensorType) or holds_mutable(given)
+
+
+@cache
+def holds_mutable(given: Type) -> bool:
+    """Return whether values of a type are, or contain, something else that can be written to."""
     held = (each for each in walk_types(given) if not isinstance(each, TRANSPARENT))
     return any(each not in IMMUTABLE for each in held)
 

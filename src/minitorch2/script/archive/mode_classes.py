@@ -23,7 +23,7 @@ import torch
 from minitorch2.errors import ArchiveError
 from minitorch2.script.frontend.emission import Arguments, Emission, SugaredValue
 from minitorch2.script.frontend.python_values import call_python, to_sugared_value
-from minitorch2.script.ir.dtype_numbers import DTYPE_NUMBERS
+from minitorch2.script.ir.dtype_numbers import DTYPES_BY_NUMBER
 from minitorch2.script.ir.graph import Node, Value
 from minitorch2.script.syntax.source import SourceRange
 
@@ -121,7 +121,6 @@ _DEVICES: Final[dict[type, str]] = {
 _DEVICES_BY_NAME: Final = {
     f"__torch__.{made.__module__}.{made.__name__}": device for made, device in _DEVICES.items()
 }
-_DTYPES: Final = {number: dtype for dtype, number in DTYPE_NUMBERS.items()}
 
 
 def mode_call(node: Node) -> tuple[ModeClass, list[Any]] | None:
@@ -177,6 +176,6 @@ class ModeValue(SugaredValue):
             device = to_sugared_value(self.device, where)
             given = [device, *rest[:1], enabled, *rest[1:]]
         if self.mode.python_class is torch.autocast and type(given[1].constant()) is int:
-            given[1] = to_sugared_value(_DTYPES[given[1].constant()], where)
+            given[1] = to_sugared_value(DTYPES_BY_NUMBER[given[1].constant()], where)
         self._made = call_python(emission, self.mode.python_class, Arguments(given), where)
         return to_sugared_value(None, where)

@@ -28,7 +28,7 @@ from minitorch2.script.frontend.emission import Arguments, Emission, SugaredValu
 from minitorch2.script.frontend.python_values import to_sugared_value
 from minitorch2.script.frontend.resolver import Resolver
 from minitorch2.script.frontend.sugared import sugar
-from minitorch2.script.ir.dtype_numbers import DTYPE_NUMBERS
+from minitorch2.script.ir.dtype_numbers import DTYPES_BY_NUMBER
 from minitorch2.script.ir.graph import NOT_CONSTANT, Graph, Value
 from minitorch2.script.ir.qualified_names import unique_name
 from minitorch2.script.ir.types import (
@@ -57,7 +57,6 @@ from minitorch2.script.syntax import tree as t
 from minitorch2.script.syntax.parser import parse_module
 from minitorch2.script.syntax.source import SourceFile, SourceRange
 
-_DTYPES: Final = {number: dtype for dtype, number in DTYPE_NUMBERS.items()}
 _CONTAINERS: Final[dict[str, Literal["list", "dict", "sequential"]]] = {
     "__torch__.torch.nn.modules.container.ModuleList": "list",
     "__torch__.torch.nn.modules.container.Sequential": "sequential",
@@ -405,7 +404,7 @@ def _restore_dtypes(result: Value, graph: Graph) -> None:
         is_number = known is not NOT_CONSTANT and type(known) is int
         if is_number and SCALAR_TYPE in (argument.type, *argument.type.contained()):
             with graph.inserting_before(node):
-                node.replace_input(index, graph.constant(_DTYPES[known], range=node.range))
+                node.replace_input(index, graph.constant(DTYPES_BY_NUMBER[known], range=node.range))
 
 
 class _Constants(SugaredValue):

@@ -21,6 +21,7 @@ DTYPE_NUMBERS: Final[dict[torch.dtype, int]] = {
     torch.bool: 11,
     torch.bfloat16: 15,
 }
+DTYPES_BY_NUMBER: Final = {number: dtype for dtype, number in DTYPE_NUMBERS.items()}
 LAYOUT_NUMBERS: Final[dict[torch.layout, int]] = {
     torch.strided: 0,
     torch.sparse_coo: 1,

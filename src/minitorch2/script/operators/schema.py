@@ -30,6 +30,7 @@ from minitorch2.script.ir.types import (
     OptionalType,
     PrimitiveType,
     Type,
+    map_contained,
 )
 
 WILDCARD: Final = "*"
@@ -247,7 +248,7 @@ class SchemaReader(TextReader):
             self.expect("]")
             found, outer = ListType(found), self._alias() or AliasInfo()
             alias = replace(outer, contained=alias) if outer.before or alias else None
-        plain = _replace_type(found, SYMBOLIC_INT, INT)
+        plain = _plain(found)
         return Argument("", plain, NO_DEFAULT, alias, False, length, plain != found)
 
     def _alias(self) -> AliasInfo | None:
@@ -306,13 +307,9 @@ class SchemaReader(TextReader):
         return False
 
 
-def _replace_type(given: Type, old: Type, new: Type) -> Type:
-    match given:
-        case ListType(element):
-            return ListType(_replace_type(element, old, new))
-        case OptionalType(element):
-            return OptionalType(_replace_type(element, old, new))
-    return new if given == old else given
+def _plain(given: Type) -> Type:
+    """Return a type in which symbolic ints are ints."""
+    return INT if given == SYMBOLIC_INT else map_contained(given, _plain)
 
 
 # Defaults that are names in a schema's text.

@@ -96,7 +96,7 @@ class Variables:
 
     def _is_needed(self, value: Value, node: Node, at: int) -> bool:
         """Return whether a value may be read after `node` has written to its variable."""
-        if any(owner is value.node for owner, _ in _owners(node)):
+        if value.node in node.owners():
             return False  # an output of what `node` lies in: it is yet to be written
         return any(self._is_later(use.user, value, node, at) for use in value.uses)
 
@@ -104,7 +104,7 @@ class Variables:
         around = dict(_owners(node))
         shared = [(owner, block) for owner, block in _owners(user) if owner in around]
         loops = (owner for owner, _ in shared if owner.kind == "prim::Loop")
-        if any(not _is_inside(value.node, loop) for loop in loops):
+        if any(loop not in value.node.owners() for loop in loops):
             return True
         if user is node or any(around[owner] is not block for owner, block in shared):
             return False
@@ -117,7 +117,3 @@ def _owners(node: Node) -> Iterator[tuple[Node, Block]]:
     while block is not None and block.owner is not None:
         yield block.owner, block
         block = block.owner.block
-
-
-def _is_inside(node: Node, owner: Node) -> bool:
-    return any(around is owner for around, _ in _owners(node))

@@ -68,11 +68,9 @@ class Parser(ExpressionParser):
     def definition(self) -> tuple[t.Def | t.ClassDef | t.Stmt, ...]:
         """Read a function, a class, or a line of statements."""
         decorators = self.decorators()
-        if self.lexer.cur().kind == "def":
-            return (self.function(decorators),)
         if self.lexer.cur().kind == "class":
             return (self.class_definition(decorators),)
-        return self.statements()
+        return self.member(decorators)
 
     def decorators(self) -> tuple[t.Expr, ...]:
         found = []
@@ -147,11 +145,10 @@ class Parser(ExpressionParser):
         else:
             self.lexer.expect("indent")
             while not self.lexer.next_if("dedent"):
-                body += self.member()
+                body += self.member(self.decorators())
         return t.ClassDef(name, bases, tuple(body), range=self.since_block(start))
 
-    def member(self) -> tuple[t.Stmt | t.Def, ...]:
-        decorators = self.decorators()
+    def member(self, decorators: tuple[t.Expr, ...]) -> tuple[t.Stmt | t.Def, ...]:
         if self.lexer.cur().kind == "def":
             return (self.function(decorators),)
         return self.statements()
