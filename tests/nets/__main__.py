@@ -22,7 +22,10 @@ from tests.nets.report import VARIABLE, Tally
 
 ROOT = Path(__file__).parents[2]
 LONGEST_TURN = 600
-"""Seconds after which a turn counts as crashed: a program that does not end."""
+"""Seconds of a processor after which a turn counts as crashed: a program that does not end."""
+LIMITED = ("sh", "-c", f'ulimit -t {LONGEST_TURN}; exec "$@"', "sh")
+MOST_WAITING = 4
+"""A turn may take so many times its seconds where others use the processors as well."""
 
 
 def environment(report: Path) -> dict[str, str]:
@@ -35,16 +38,17 @@ def environment(report: Path) -> dict[str, str]:
 def cast_once(net: Net, seed: int) -> Tally:
     """One turn: what it has tried and caught. A turn that has tried nothing counts as crashed."""
     command = [sys.executable, "-m", *shlex.split(net.command.format(seed=seed))]
+    most = MOST_WAITING * LONGEST_TURN
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.json"
         try:
             done = subprocess.run(
-                command, cwd=ROOT, env=environment(report), capture_output=True, text=True,
-                timeout=LONGEST_TURN,
+                [*LIMITED, *command], cwd=ROOT, env=environment(report), capture_output=True,
+                text=True, timeout=most,
             )  # fmt: skip
-            text = (done.stdout + done.stderr)[-600:]
+            text = f"status {done.returncode}: {(done.stdout + done.stderr)[-600:]}"
         except subprocess.TimeoutExpired:
-            text = f"not done after {LONGEST_TURN} s"
+            text = f"not done after {most} s"
         if report.exists() and (tally := Tally.read(report)).tried:
             return tally
     return Tally(tried=1, crashed=1, failures=[f"crashed: {shlex.join(command)}: {text}"])

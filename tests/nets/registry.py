@@ -56,6 +56,7 @@ NETS = (
     Net("training", PYTEST + "test_training_programs.py", 3),
     Net("transforms", PYTEST + "test_transforms.py", 2),
     Net("wrappers", PYTEST + "test_wrappers.py", 2),
+    Net("field programs", "tests.programs --seed {seed}", 3),
     Net("caches", "tests.nets.caches --seed {seed} --sample 40", 5),
 )
 TOTAL = 30.0

@@ -36,7 +36,6 @@ KNOWN = {
     "aten._fft_r2c.default": "the library's order of dimensions, for layouts that it likes",
     "aten._fft_c2r.default": "the library's order of dimensions, for layouts that it likes",
     "aten._embedding_bag.default": "other sizes where there are no elements",
-    "aten.pixel_unshuffle.default": "other sizes where there are no elements",
     "aten.col2im.default": "strides of sizes before the padding is cut off",
     "aten.native_batch_norm.default": "no statistics in evaluation mode",
     "aten._native_batch_norm_legit.default": "no statistics in evaluation mode",

@@ -13,7 +13,8 @@ import torch
 from torch import Tensor
 
 from minitorch2.graph import random_operators
-from minitorch2.graph.fake_reductions import FAKE_REDUCTIONS, plain_batch_norm
+from minitorch2.graph.fake_pointwise import pointwise_result
+from minitorch2.graph.fake_reductions import FAKE_REDUCTIONS, elementwise_loss, plain_batch_norm
 from minitorch2.graph.symbols.unbacked import is_dense
 from minitorch2.native.torch_internals.operators import OpOverload, suggest_memory_format
 from minitorch2.native.torch_internals.pytree import tree_map
@@ -123,6 +124,17 @@ def kept(func: OpOverload, place: int, *arguments: Any, **options: Any) -> Any:
     )
 
 
+def huber_loss(x: Tensor, target: Tensor, reduction: int = 1, delta: float = 1.0) -> Tensor | None:
+    """Return the loss of each element as pointwise operators do, or a number."""
+    func, args = aten.huber_loss.default, (x, target, reduction, delta)
+    return elementwise_loss(func, *args) if reduction else pointwise_result(func, args, {})
+
+
+def row_major(func: OpOverload, *arguments: Any) -> Tensor:
+    """Return a row-major result, whatever the kernel on meta tensors says."""
+    return number_for_each(func(*arguments))
+
+
 def column_major(x: Tensor) -> Tensor:
     """Return matrices of the same sizes whose columns lie together, as LAPACK writes them."""
     if x.dim() < 2:
@@ -188,10 +200,12 @@ FAKE_KERNELS: Final[dict[OpOverload, Callable[..., Any]]] = {
         func: partial(kept, func, 1)
         for func in (aten.binary_cross_entropy_backward.default, aten.nll_loss2d_backward.default)
     },
+    **{f: partial(row_major, f) for f in (aten.tril.default, aten.triu.default)},
     aten._sample_dirichlet.default: number_for_each,
     aten._dirichlet_grad.default: number_for_each,
     aten.binomial.default: binomial,
     aten.linalg_eig.default: eigenvectors,
+    aten.huber_loss.default: huber_loss,
     aten.addmm.default: addmm,
     aten.cat.default: cat,
     aten._padded_dense_to_jagged_forward.default: padded_to_jagged,

@@ -440,6 +440,10 @@ _WITHOUT_BITS: Final = {
     aten._neg_view.default: aten.alias.default,
 }
 """Views that leave work for later readers: where there is no data, there is none to leave."""
+_UNTOLD_VIEWS: Final = {
+    aten.unsafe_split.Tensor, aten.unsafe_split_with_sizes.default, aten._unsafe_view.default
+}  # fmt: skip
+"""Views whose schemas do not say so."""
 _RESULTS: dict[Any, Any] = {}
 _MOST_RESULTS: Final = 20_000
 
@@ -464,6 +468,8 @@ def _run_cached(
     if known is not None:
         return _thaw(known)
     result = _run_meta(func, args, kwargs)
+    if func in _UNTOLD_VIEWS:  # they share the input's memory, at an offset
+        return result
     if results is _RESULTS and len(results) >= _MOST_RESULTS:
         results.clear()
     results[key] = _freeze(result)

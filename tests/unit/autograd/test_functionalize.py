@@ -358,3 +358,22 @@ def test_written_memory_of_symbolic_sizes_keeps_its_strides() -> None:
         x = torch.randn(rows, 4)
         assert function(x).stride() == program(x).stride() == (1, rows)
         torch.testing.assert_close(function(x), x)
+
+
+@pytest.mark.parametrize("split", [torch.unsafe_split, torch.unsafe_chunk])
+@pytest.mark.parametrize("backend", ["aot_eager", "numba"])
+def test_a_write_to_an_unsafe_part_reaches_the_whole(split: Any, backend: str) -> None:
+    """The schemas of these operators do not say that they give views."""
+
+    def program(x: Any) -> Any:
+        whole = x * 1
+        split(whole, 2)[0].add_(1)
+        last = split(whole, 2)[1]
+        split(x, 2)[1].mul_(2)
+        return whole, last.mul_(3), last.storage_offset()
+
+    eager, given = torch.arange(4.0), torch.arange(4.0)
+    wanted = program(eager)
+    found = minitorch2.compile(program, backend=backend, fullgraph=True)(given)
+    assert found[2] == wanted[2] == 2
+    torch.testing.assert_close((given, *found[:2]), (eager, *wanted[:2]), rtol=0, atol=0)

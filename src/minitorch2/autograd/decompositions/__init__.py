@@ -36,6 +36,8 @@ REQUIRED_DECOMPOSITIONS: dict[Operator, Decomposition] = {
         # Several views at once: functionalization knows one view at a time.
         aten.split.Tensor,
         aten.split_with_sizes.default,
+        aten.unsafe_split.Tensor,
+        aten.unsafe_split_with_sizes.default,
         aten.unbind.int,
         # They write their running statistics, and their schemas do not say so.
         aten.native_batch_norm.default,

@@ -37,7 +37,7 @@ def transpose(x: Tensor, first: int, second: int) -> Tensor:
     return x.permute(order)
 
 
-@register_decomposition(aten.split.Tensor)
+@register_decomposition(aten.split.Tensor, aten.unsafe_split.Tensor)
 def split(x: Tensor, size: int, dim: int = 0) -> list[Tensor]:
     """Return slices of ``size`` along ``dim``; the last may be shorter."""
     total = x.shape[dim]
@@ -46,7 +46,7 @@ def split(x: Tensor, size: int, dim: int = 0) -> list[Tensor]:
     return [x.narrow(dim, start, min(size, total - start)) for start in range(0, int(total), size)]
 
 
-@register_decomposition(aten.split_with_sizes.default)
+@register_decomposition(aten.split_with_sizes.default, aten.unsafe_split_with_sizes.default)
 def split_with_sizes(x: Tensor, sizes: Sequence[int], dim: int = 0) -> list[Tensor]:
     """Return slices of the given sizes along ``dim``."""
     parts, start = [], 0

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 
@@ -98,18 +97,6 @@ def positive_or_zero(value: Expr) -> Expr:
     if is_nonnegative(value):
         return value
     return 0 if isinstance(value, int) else views.maximum(value, 0)
-
-
-@lowering(aten.unsafe_split.Tensor, aten.unsafe_split_with_sizes)
-def split(x: TensorBox, sizes: Any, dim: int = 0) -> tuple[TensorBox, ...]:
-    """Split a dimension into consecutive pieces of the fake results' sizes."""
-    dim = views.normalize_dim(dim, x.ndim)
-    pieces, start = [], 0
-    for fake in current_table().result:
-        length = expr_of(fake.shape[dim])
-        pieces.append(views.slice_(x, dim, start, length))
-        start = to_expr(start + length)
-    return tuple(pieces)
 
 
 @lowering(aten.diagonal)

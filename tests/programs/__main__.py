@@ -1,0 +1,39 @@
+"""`python -m tests.programs [--seed S] [--sample N] [NAME ...]`: programs with kernels, both modes.
+
+A random sample of them, or those that are named, each with sizes as numbers first and as symbols.
+"""
+
+import argparse
+import random
+import sys
+from collections.abc import Sequence
+
+from tests.nets.report import Tally
+from tests.programs.run import PROGRAMS, compare
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run, report, and say whether anything was caught."""
+    parser = argparse.ArgumentParser(prog="python -m tests.programs", description=__doc__)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--sample", type=int, default=6, help="how many programs")
+    parser.add_argument("names", nargs="*")
+    options = parser.parse_args(arguments)
+    found = Tally()
+    chosen = random.Random(options.seed).sample(list(PROGRAMS), options.sample)
+    for name in options.names or chosen:
+        for dynamic in (None, True):
+            found.tried += 1
+            try:
+                counts = compare(name, dynamic=dynamic).counts
+                print(name, dynamic, {k: counts[k] for k in ("graphs", "graph_breaks")}, flush=True)
+            except Exception as error:
+                text = f"{type(error).__name__}: {error}"
+                found.catch(f"{name}-{dynamic}", text, isinstance(error, AssertionError))
+    found.write()
+    print("\n\n".join([f"{found.tried} runs, {found.caught} differ", *found.failures]))
+    return int(found.caught > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
