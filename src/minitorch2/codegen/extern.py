@@ -67,7 +67,7 @@ def copy_to_layout(
     return copy.copy_(tensor)
 
 
-def _is_linear(kernel: ExternKernel) -> bool:
+def is_linear(kernel: ExternKernel) -> bool:
     """Return whether a call is ``addmm(bias, x, weight.t())``: it can do without the view."""
     if kernel.target is not aten.addmm.default or kernel.kwargs or len(kernel.args) != 3:
         return False
@@ -118,7 +118,7 @@ class ExternPrinter:
             names = "".join(f"{symbol} = " for symbol in kernel.symbols)
             return [f"{names}{self._call(kernel, None)}"]
         where = self.out(kernel.name)
-        if _is_linear(kernel):
+        if is_linear(kernel):
             linear = self._entry_name("torch.nn.functional.linear", "linear")
             bias, x, transposed = kernel.args
             weight = BufferView(transposed.buffer, transposed.buffer.fixed_layout())

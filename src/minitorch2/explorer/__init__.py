@@ -10,7 +10,8 @@ file, with the style and the scripts in `assets`. `explored` adds the page to an
 `notebook` what a notebook shows of it.
 
 `trace` writes what all processes of a job compile as lines of JSON. `job` reads these back, and
-`summary` tells what they say. `profiled` tells where the time of a run goes. The commands
+`summary` tells what they say; `callers` makes a tree of the calls that led to compilations.
+`profiled` tells where the time of a run goes. The commands
 `explore`, `profile` and `trace` are in `__main__`.
 
 `bisection` finds what makes a program wrong, and `cached` shows what the cache holds.

@@ -15,6 +15,7 @@ from minitorch2.bytecode.guards.guard_function import CompiledGuards
 from minitorch2.bytecode.machine.instruction import Instruction
 from minitorch2.bytecode.machine.program import program_of
 from minitorch2.bytecode.observe.listing import source_lines
+from minitorch2.explorer.callers import callers_of
 from minitorch2.explorer.graphs import drawing_of, node_rows
 from minitorch2.explorer.making import Making, plain_rows
 from minitorch2.explorer.store import Break, Pane, Row
@@ -27,6 +28,7 @@ def show_frame(making: Making, text: str, code: CodeType) -> None:
     compilation = making.compilation
     compilation.function = code.co_qualname
     compilation.place = f"{code.co_filename}:{code.co_firstlineno}"
+    compilation.callers = callers_of(code)
     rest = making.rests.get(id(code))
     compilation.resumes = None if rest is None else rest[1:]
     compilation.panes.clear()

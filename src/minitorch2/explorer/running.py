@@ -24,6 +24,8 @@ def script_options(parser: argparse.ArgumentParser, arguments: Sequence[str]) ->
     rest = parser.add_argument("arguments", nargs=argparse.REMAINDER, help="the script's own")
     rest.required = False
     options = parser.parse_args(arguments)
+    if not options.module and options.script.is_dir():
+        parser.error(f"{options.script} is a folder: name a script in it")
     if not options.module and not options.script.is_file():
         parser.error(f"there is no script {options.script}")
     if options.output is not None and not options.output.parent.is_dir():
@@ -62,10 +64,18 @@ def script_error(options: argparse.Namespace) -> Exception | SystemExit | None:
     except Exception as error:  # noqa: BLE001 - it is the script's, and told as Python tells it
         own = _own_frames(error.__traceback__)
         traceback.print_exception(type(error), error, own, chain=own is not None)
+        if isinstance(error, ImportError) and "relative import" in str(error):
+            sys.stderr.write(_as_module(options.script))
         return error
     finally:
         sys.argv, sys.path[:] = argv, path
     return None
+
+
+def _as_module(script: Path) -> str:
+    """Return the advice for a script that imports from its own package, as `.name`."""
+    *folders, name = script.with_suffix("").parts
+    return f"a file of a package runs as a module: -m {'.'.join([*folders, name]).lstrip('/.')}\n"
 
 
 def _own_frames(found: TracebackType | None) -> TracebackType | None:

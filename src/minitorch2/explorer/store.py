@@ -170,6 +170,7 @@ class Compilation:
         continuations: names of the functions that go on behind it.
         resumes: the continuation that this is: id of the compilation that broke, and name.
         operators: the number of operators in the captured graph.
+        callers: the user's calls that led to it, the outermost first.
         seconds: the time of each phase, without the phases inside it.
     """
 
@@ -181,6 +182,7 @@ class Compilation:
     continuations: list[str] = field(default_factory=list)
     resumes: tuple[str, str] | None = None
     operators: int = 0
+    callers: tuple[str, ...] = ()
     steps: Steps | None = None
     seconds: dict[str, float] = field(default_factory=dict)
 
@@ -258,8 +260,9 @@ def compilation_of(data: dict[str, Any]) -> Compilation:
     breaks = [Break(**{**each, "stack": tuple(each["stack"])}) for each in data["breaks"]]
     panes = [pane_of(each) for each in data["panes"]]
     return Compilation(
-        **known, resumes=resumes, breaks=breaks, panes=panes, seconds=data["seconds"]
-    )
+        **known, resumes=resumes, breaks=breaks, panes=panes, seconds=data["seconds"],
+        callers=tuple(data.get("callers", ())),
+    )  # fmt: skip
 
 
 def pane_of(data: dict[str, Any]) -> Pane:

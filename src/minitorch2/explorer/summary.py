@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from minitorch2.explorer.callers import Calls, tree_of
 from minitorch2.explorer.job import Job, Process
 from minitorch2.explorer.store import Break, Compilation
 
@@ -86,11 +87,17 @@ def summary_data(job: Job) -> dict[str, Any]:
         "counts": dict(counts),
         "seconds": seconds_of(job),
         "caches": {c: {name: counts[name] for name in names} for c, names in CACHES.items()},
+        "calls": asdict(calls_of(job)),
         "breaks": [asdict(cost) for cost in break_costs(job)],
         "recompiles": recompiles_of(job),
         "as_is": [line for process in job.processes for line in process.of("as_is")],
         "fallbacks": [line for process in job.processes for line in process.of("fallback")],
     }
+
+
+def calls_of(job: Job) -> Calls:
+    """Return the calls that led to the compilations of all processes."""
+    return tree_of(each for p in job.processes for each in p.store.compilations.values())
 
 
 def seconds_of(job: Job) -> dict[str, float]:
@@ -137,6 +144,8 @@ def summary_lines(job: Job) -> Iterator[str]:
     yield from _section("compiled again", map(_recompile_lines, causes.values()))
     yield from _section("functions that run in Python", map(_as_is_lines, data["as_is"]))
     yield from _section("fallbacks", _fallbacks(data["fallbacks"]))
+    yield "calls that compiled:"
+    yield from (f"  {line}" for line in calls_of(job).lines())
 
 
 def _number(number: int, one: str, many: str) -> str:

@@ -1,5 +1,6 @@
 """Debuggers: breakpoints stop in the user's frame, generated code can be read and stepped."""
 
+import bdb
 import gc
 import inspect
 import io
@@ -16,6 +17,7 @@ import minitorch2
 from minitorch2 import config, stages
 from minitorch2.bytecode.dispatch import dispatcher_of
 from minitorch2.foundation.generated_code import PREFIX
+from minitorch2.lazy import run_fallback
 
 X = torch.tensor([1.0, 2.0, 3.0])
 
@@ -178,6 +180,32 @@ def test_continuations_step_through_the_users_lines():
     made = Script("step", "step")
     made.debugger.runcall(function, X)
     assert "-> return y.cos()" in made.answers
+
+
+class Stops(bdb.Bdb):
+    """A debugger with a breakpoint on one function; it keeps the operators with which it stops."""
+
+    def __init__(self, function, name):
+        super().__init__()
+        self.code, self.name, self.seen = function.__code__, name, []
+        assert self.set_break(self.code.co_filename, self.code.co_firstlineno + 1) is None
+
+    def user_call(self, frame, arguments):
+        if frame.f_code is self.code:
+            self.seen.append(str(frame.f_locals[self.name]))
+        self.set_continue()
+
+
+def test_a_breakpoint_shows_each_operator_that_a_lazy_step_runs_in_eager_mode():
+    debugger = Stops(run_fallback, "func")
+
+    def step(x):
+        with minitorch2.lazily():
+            return torch.linalg.eigvals(x + 1)
+
+    given = debugger.runcall(step, torch.eye(3))
+    torch.testing.assert_close(given, torch.linalg.eigvals(torch.eye(3) + 1))
+    assert debugger.seen == ["aten.linalg_eig.default"]
 
 
 def test_text_of_generated_code_is_forgotten_with_the_code():

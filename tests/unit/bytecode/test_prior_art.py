@@ -4,6 +4,7 @@ PyTorch 2 paper, sections 2.1 to 2.6. Each test shows a failure of another tool,
 the same program captured here.
 """
 
+import io
 import random
 import sys
 
@@ -48,6 +49,19 @@ def test_a_trace_keeps_numbers_of_its_example():
     x = torch.arange(6.0).reshape(3, 2)
     assert not torch.equal(traced(x), last_row(x) + float(x.sum()))
     assert torch.equal(captured(lambda x: last_row(x) + float(x.sum()))(x), last_row(x) + 15.0)
+
+
+class Branching(torch.nn.Module):
+    def forward(self, x):
+        return branching(x)
+
+
+def test_a_file_of_onnx_holds_what_its_capture_has_seen():
+    pytest.importorskip("onnx")
+    file = io.BytesIO()
+    torch.onnx.export(Branching(), (torch.tensor([1, 1]),), file, dynamo=False)
+    assert b"Add" in file.getvalue()
+    assert b"Sub" not in file.getvalue() and b"If" not in file.getvalue()
 
 
 class Counting(torch.nn.Module):

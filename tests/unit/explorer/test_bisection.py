@@ -409,24 +409,46 @@ def half(x):
 print("begun")
 half(torch.ones(4))
 if {condition}:
-    raise ValueError("too late")
+    {end}
 """
+ENDS = {
+    "ValueError": "raise ValueError('too late')",
+    "SystemExit": "raise SystemExit('too late')",
+}
+WRONG, FAILS = 1, 3
 
 
+@pytest.mark.parametrize("error", ENDS)
 @pytest.mark.parametrize(
-    ("condition", "is_wrong"), [("True", False), ("hasattr(half, '__wrapped__')", True)]
+    ("condition", "status"), [("True", FAILS), ("hasattr(half, '__wrapped__')", WRONG)]
 )
-def test_an_exception_is_wrong_if_eager_does_not_raise_it(condition, is_wrong, tmp_path, capfd):
+def test_a_failure_is_wrong_if_eager_does_not_fail(condition, status, error, tmp_path, capfd):
     script = tmp_path / "script.py"
-    script.write_text(RAISES.format(condition=condition))
-    assert main(["bisect", "--json", str(script)]) == int(is_wrong)
+    script.write_text(RAISES.format(condition=condition, end=ENDS[error]))
+    assert main(["bisect", "--json", str(script)]) == status
     told = capfd.readouterr()
     data = json.loads(told.out)
-    assert "too late" in told.err and "multiprocessing" not in told.err
-    if is_wrong:
-        assert data["difference"]["where"] == "ValueError" and data["floor"].startswith("capture")
+    assert "multiprocessing" not in told.err
+    if status == WRONG:
+        assert data["difference"]["where"] == error and data["floor"].startswith("capture")
     else:
         assert data["difference"] is None and "in eager PyTorch, too" in data["note"]
+        assert "too late" in data["note"]
+
+
+def test_a_script_that_fails_in_eager_too_is_heard_once(tmp_path, capfd):
+    script = tmp_path / "script.py"
+    script.write_text(RAISES.format(condition="True", end=ENDS["ValueError"]))
+    assert main(["bisect", str(script)]) == FAILS
+    told = capfd.readouterr()
+    assert told.err.count("Traceback") == 1 and told.out.count("begun") == 1
+
+
+def test_a_script_that_compiles_nothing_is_not_called_right(tmp_path, capfd):
+    script = tmp_path / "script.py"
+    script.write_text("import torch\n")
+    assert main(["bisect", str(script)]) == 0
+    assert capfd.readouterr().out == "no graph was compiled, so nothing was compared\n"
 
 
 def test_the_command_refuses_a_script_that_is_not_there(capsys):

@@ -1,6 +1,7 @@
 """Where the time of a run goes, by kind."""
 
 import json
+from dataclasses import replace
 
 import pytest
 import torch
@@ -13,7 +14,7 @@ from minitorch2.explorer.profiled import machine
 from minitorch2.explorer.profiled.machine import Limits
 from minitorch2.explorer.profiled.missed import Measured, missed_in
 from minitorch2.explorer.profiled.plans import PlanLog
-from minitorch2.explorer.profiled.report import profile_of
+from minitorch2.explorer.profiled.report import profile_of, short_place
 from minitorch2.explorer.profiled.spending import (
     AROUND,
     COMPILE,
@@ -253,12 +254,13 @@ def test_a_replay_that_is_refused_is_told_with_its_graph():
     )  # fmt: skip
 
 
-def test_limits_are_measured_once_and_then_kept(monkeypatch, tmp_path):
+def test_limits_are_the_best_of_all_probes(monkeypatch, tmp_path):
+    probes = [LIMITS, replace(LIMITS, bandwidth=20e9, operations=1e9)]
     calls = []
 
     def probe(device):
         calls.append(device)
-        return LIMITS
+        return probes[len(calls) - 1]
 
     monkeypatch.setattr(machine, "probe", probe)
     device = torch.device("cpu")
@@ -267,7 +269,7 @@ def test_limits_are_measured_once_and_then_kept(monkeypatch, tmp_path):
     with config.patch(cache_dir=str(tmp_path)):
         first = machine.limits_of(device, bandwidth=5.0)
         assert (first.bandwidth, first.operations) == (5.0, LIMITS.operations)
-        assert machine.limits_of(device) == LIMITS and len(calls) == 1
+        assert machine.limits_of(device) == replace(LIMITS, bandwidth=20e9) and len(calls) == 2
 
 
 def test_the_probe_measures_a_copy_and_a_product(monkeypatch):
@@ -279,7 +281,52 @@ def test_the_probe_measures_a_copy_and_a_product(monkeypatch):
 
 
 def test_a_run_of_nothing_took_no_time():
-    assert next(iter(spending_lines([]))) == "0.0 ms running, 0.0 ms compiling"
+    assert [*spending_lines([])] == [
+        "0.0 ms running, 0.0 ms compiling", "no operator of PyTorch ran",
+    ]  # fmt: skip
+
+
+def test_a_linear_layer_is_found_under_the_name_of_its_range():
+    layer, x = torch.nn.Linear(8, 8), torch.ones(4, 8)
+    found = profile(lambda: compiled(layer)(x))
+    (product,) = [each for each in found.reached if each.work.kind == LIBRARY]
+    assert (product.work.name, product.work.operator) == ("aten::linear", "aten::addmm")
+    assert product.work.operations == 2 * 4 * 8 * 8
+
+
+def test_optimizations_missed_in_equal_layers_are_told_once():
+    layers = torch.nn.Sequential(*[torch.nn.Linear(8, 8), torch.nn.GELU()] * 3)
+    step, x = compiled(layers), torch.ones(64, 8)
+    found = profile(lambda: [step(x) for _ in range(2)])
+    equal = [each for each in found.missed if each.kind == "library call" and each.times > 1]
+    assert equal and len({(e.subject, e.reason, e.lines) for e in found.missed}) == len(
+        found.missed
+    )
+
+
+def test_an_optimizer_outside_of_graphs_is_missed_and_graphs_have_their_functions_names():
+    model = torch.nn.Linear(8, 8)
+    optimizer, step = torch.optim.SGD(model.parameters(), lr=0.1), compiled(model)
+
+    def train():
+        for _ in range(2):
+            step(torch.ones(4, 8)).sum().backward()
+            optimizer.step()
+
+    found = profile(train)
+    (missed,) = [each for each in found.missed if each.kind == "not compiled"]
+    assert (missed.subject, missed.reason) == ("optimizer SGD", "step() runs in eager PyTorch")
+    assert missed.fix and missed.microseconds > 0
+    assert "    Fix: compile the function that calls it" in "\n".join(found.lines())
+    names = {each.function for each in found.peaks}
+    assert names <= {"Linear.forward", "backward of Linear.forward"} and names
+
+
+def test_paths_are_shown_from_the_folder_of_packages_or_this_one_on(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    assert short_place(f"{tmp_path}/train.py:3") == "train.py:3"
+    assert short_place(f"{torch.__file__}:3") == "torch/__init__.py:3"
+    assert short_place("/else/where.py:3") == "/else/where.py:3"
 
 
 def test_a_profile_has_the_metrics_of_compiling_running_counters_and_fallbacks():

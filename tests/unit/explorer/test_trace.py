@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 
 import pytest
 import torch
@@ -193,6 +194,42 @@ def test_processes_and_ranks_are_told_apart(tmp_path):
     assert [*read_job(tmp_path).store().compilations] == ["rank 0: 0/0", "rank 1: 0/0"]
 
 
+def test_compilations_stand_behind_the_calls_that_led_to_them(folder):
+    compiled = minitorch2.compile(broken, backend="eager", dynamic=False)
+
+    def inner(size):
+        return compiled(torch.ones(size))
+
+    def outer():
+        inner(3)
+        return torch.nn.Identity()(inner(4))
+
+    outer()
+    compiled(torch.ones(5))
+    trace.end()
+    lines = list(summary_lines(read_job(folder)))
+    tree = lines[lines.index("calls that compiled:") :]
+    here = next(i for i, line in enumerate(tree) if line.endswith(f" in {CALLER}"))
+    depth = tree[here].index(tree[here].strip())
+    below = [line[depth:] for line in tree[here:]]
+    names = [re.sub(r"\S*:[0-9]+|[0-9.]+ s", "_", line) for line in below]
+    assert names == [
+        f"_ in {CALLER}",
+        f"  _ in {CALLER}.<locals>.outer",
+        f"    _ in {CALLER}.<locals>.inner",
+        "      broken at _: 2 compilations in _, 1 with a graph break",
+        f"  _ in {CALLER}.<locals>.outer",
+        f"    _ in {CALLER}.<locals>.inner",
+        "      broken at _: 2 compilations in _, 1 with a graph break",
+        f"_ in {CALLER}",
+        "  broken at _: 2 compilations in _, 1 with a graph break",
+    ]
+    assert json.loads(json.dumps(summary_data(read_job(folder))))["calls"]["inner"]
+
+
+CALLER = "test_compilations_stand_behind_the_calls_that_led_to_them"
+
+
 def test_chrome_trace_nests_phases(folder):
     minitorch2.compile(broken, backend="eager")(torch.ones(3))
     trace.end()
@@ -303,10 +340,19 @@ def test_explore_command_runs_a_module_of_a_package(tmp_path, monkeypatch, capsy
     assert "No module named trained.nothing" in capsys.readouterr().err
 
 
-def test_explore_command_without_a_script(tmp_path, capsys):
+def test_a_file_that_imports_from_its_package_is_named_as_a_module(tmp_path, monkeypatch, capsys):
+    (tmp_path / "trained").mkdir()
+    (tmp_path / "trained" / "run.py").write_text("from .shapes import SIZE")
+    monkeypatch.chdir(tmp_path)
+    assert main(["explain", "trained/run.py"]) == 1
+    assert capsys.readouterr().err.endswith("runs as a module: -m trained.run\n")
+
+
+@pytest.mark.parametrize(("script", "words"), [("none.py", "no script"), (".", "is a folder")])
+def test_explore_command_without_a_script(script, words, tmp_path, capsys):
     with pytest.raises(SystemExit, match="2"):
-        main(["explore", str(tmp_path / "none.py")])
-    assert "there is no script" in capsys.readouterr().err
+        main(["explore", str(tmp_path / script)])
+    assert words in capsys.readouterr().err
 
 
 def test_a_module_that_is_not_there_is_told_in_a_line(capsys, tmp_path, monkeypatch):

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from types import FunctionType
 from typing import Any
@@ -27,8 +29,9 @@ from minitorch2.explorer.running import script_error, script_options
 def bisect(arguments: Sequence[str]) -> int:
     """Run a script, and cut the first compiled graph that is wrong down to a small program.
 
-    The status is 1 if one is wrong. If the script raises, it runs again in eager PyTorch: what is
-    not raised there is wrong, too.
+    If the script fails, it runs again in eager PyTorch, silently: what does not fail there is
+    wrong, too. The status is 0 if nothing is wrong, 1 if something is, and 3 if the script fails in
+    eager PyTorch as well.
     """
     parser = argparse.ArgumentParser(prog="python -m minitorch2 bisect", description=bisect.__doc__)
     parser.add_argument("-o", "--output", type=Path, default=Path(FILE), help="the small program")
@@ -41,13 +44,17 @@ def bisect(arguments: Sequence[str]) -> int:
         text = f"the script died of {ending(status)}: each graph gets a process of its own"
         print(text, file=sys.stderr)
         status, found = _forked(_search, options, True)
+    fails = isinstance(found, Difference)
     if isinstance(found, Difference):
         found = _judged(found, options)
-    if found is not None:
-        print(json.dumps(found.as_data(), indent=1) if options.json else found)
-        return int(found.difference is not None)
-    return abs(status)
+    if found is None:
+        return abs(status)
+    print(json.dumps(found.as_data(), indent=1) if options.json else found)
+    return int(found.difference is not None) or FAILS * fails
 
+
+FAILS = 3
+"""The status for a script that fails in eager PyTorch, too."""
 
 Answer = Bisection | Difference | None
 """The result of a search; or the exception that ended the script while its graphs were right."""
@@ -86,24 +93,32 @@ def _search(options: argparse.Namespace, own_process: bool) -> Answer:
 
 
 def _raised(options: argparse.Namespace) -> Iterator[Difference]:
-    """Run the script; yield the exception that ends it as the difference that it may be."""
+    """Run the script; yield the exception or the status that ends it as a possible difference."""
     error = script_error(options)
-    if isinstance(error, Exception):
+    if isinstance(error, SystemExit) and error.code:
+        yield Difference("exception", "SystemExit", f"ends the script: {error.code}")
+    elif isinstance(error, Exception):
         yield raised(error)
 
 
 def _eagerly(options: argparse.Namespace) -> Answer:
-    """Return the exception with which the script ends if nothing is compiled."""
-    print("the script raises; it runs again, in eager PyTorch", file=sys.stderr)
-    with config.patch(disable=True):
+    """Return the failure with which the script ends if nothing is compiled; print nothing of it."""
+    with (
+        Path(os.devnull).open("w", encoding="utf-8") as nowhere,
+        redirect_stdout(nowhere),
+        redirect_stderr(nowhere),
+        config.patch(disable=True),
+    ):
         return next(_raised(options), None)
 
 
 def _judged(found: Difference, options: argparse.Namespace) -> Bisection:
-    """Return the result for a script that raises although each of its graphs is right."""
+    """Return the result for a script that fails although each of its graphs is right."""
+    print("the script fails: it runs again in eager PyTorch, silently", file=sys.stderr)
     _, eager = _forked(_eagerly, options)
     if isinstance(eager, Difference) and found.is_like(eager):
-        return Bisection(None, note=f"the script raises {found.where} in eager PyTorch, too")
+        own = f"the script fails in eager PyTorch, too: {eager.where} {eager.text}"
+        return Bisection(None, note=f"{own}\nno graph that was compiled until then is wrong")
     return Bisection(found, Blame(CAPTURE))
 
 

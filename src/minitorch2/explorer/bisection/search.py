@@ -29,6 +29,10 @@ FILE = "minimal_program.py"
 CAPTURE = "capture: each graph is right, and the function is not"
 """The blame if no graph can be cut."""
 
+RIGHT = "nothing is wrong: all that was compiled is what eager PyTorch computes"
+NOTHING = "no graph was compiled, so nothing was compared"
+"""The words if nothing is wrong, and if there was no graph."""
+
 GUARDS = "guards: the call is right alone, and wrong behind the earlier calls, whose code serves it"
 """The blame if only a later call is wrong."""
 
@@ -91,7 +95,7 @@ class Bisection:
         path: where it was written.
         operations: the number of operations of the graph that was wrong, and of what is left.
         trials: the number of programs that were tried.
-        note: a remark on the end of the run, "" if there is none.
+        note: what is said if nothing is wrong, "" for the usual.
     """
 
     difference: Difference | None
@@ -104,8 +108,7 @@ class Bisection:
 
     def __str__(self) -> str:
         if self.difference is None:
-            right = "nothing is wrong: all that was compiled is what eager PyTorch computes"
-            return f"{right}\n{self.note}".rstrip()
+            return self.note or RIGHT
         lines = [str(self.difference), *(self.blame.lines() if self.blame else ())]
         if self.text:
             before, after = self.operations
@@ -155,13 +158,15 @@ def searched(
         run: runs the program; returns what is wrong with it if all its graphs are right.
         path: the file for the smallest program; None writes none.
     """
+    taking = Taking(own_process)
     try:
-        with judging(Taking(own_process)):
+        with judging(taking):
             found = run()
     except Found as wrong:
         trial = Trial(wrong.backend, config_now(), tolerance, own_process)
         return minimized(wrong.program, wrong.difference, trial, path, seconds)
-    return Bisection(found, None if found is None else Blame(CAPTURE))
+    note = "" if taking.graphs else NOTHING
+    return Bisection(found, None if found is None else Blame(CAPTURE), note=note)
 
 
 def minimized(

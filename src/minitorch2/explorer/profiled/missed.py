@@ -6,6 +6,7 @@
     library call        its result goes through memory to the kernel behind it
     fusion refused      what both kernels touch goes through memory twice
     operator as eager's no kernel of ours computes it
+    not compiled        an optimizer runs outside of all graphs
     slow kernel         it takes longer than the machine needs for its bytes and operations
 
 A gain is an estimate, in microseconds of the whole run. It multiplies measured calls by measured
@@ -19,12 +20,12 @@ import ast
 import linecache
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from minitorch2.bytecode.compiling.compiled_frame import GraphBreak
 from minitorch2.explorer.profiled.machine import Limits
 from minitorch2.explorer.profiled.plans import GraphPlan, PlanLog
-from minitorch2.explorer.profiled.spending import AROUND, KERNEL, LIBRARY, WRAPPER, Spending
+from minitorch2.explorer.profiled.spending import AROUND, KERNEL, LIBRARY, OTHER, WRAPPER, Spending
 from minitorch2.explorer.profiled.works import Work
 from minitorch2.explorer.store import ScheduledNode
 from minitorch2.foundation.syntax_tree import parse
@@ -33,7 +34,7 @@ SLOW = 0.25
 """A kernel that reaches less than this share of the machine's limit is slow."""
 NOTICED = 50e-6
 """Seconds of a call below which a kernel is not called slow: its range costs a part of them."""
-NO_EPILOGUE = "a library computes it, and takes no kernel in"
+NO_EPILOGUE = "a library computes the first one, and takes no kernel in"
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,8 @@ class Missed:
     Attributes:
         microseconds: what it would gain in the whole run, by estimate.
         lines: the user's lines; empty if none is known.
+        fix: what helps; "" if that is not known.
+        times: in how many places of the graphs it was missed.
     """
 
     kind: str
@@ -50,6 +53,8 @@ class Missed:
     reason: str
     microseconds: float
     lines: tuple[str, ...] = ()
+    times: int = 1
+    fix: str = ""
 
 
 @dataclass(frozen=True)
@@ -80,11 +85,21 @@ class Measured:
 
 def missed_in(run: Measured) -> list[Missed]:
     """Return what a run has missed, the largest gain first; nothing of graphs that did not run."""
-    found = [*_breaks(run), *_operators(run), *_replays(run)]
+    found = [*_breaks(run), *_operators(run), *_replays(run), *_optimizers(run)]
     for plan in run.log.plans.values():
         if run.calls(plan):
             found += [*_fusions(run, plan), *_kernels(run, plan)]
-    return sorted(found, key=lambda each: each.microseconds, reverse=True)
+    return sorted(_joined(found), key=lambda each: each.microseconds, reverse=True)
+
+
+def _joined(found: Iterable[Missed]) -> Iterator[Missed]:
+    """Yield equal ones once, as of layers that share their lines, with the sum of their gains."""
+    equal = defaultdict[tuple[str, str, str, tuple[str, ...]], list[Missed]](list)
+    for each in found:
+        equal[each.kind, each.subject, each.reason, each.lines].append(each)
+    for group in equal.values():
+        gained = sum(each.microseconds for each in group)
+        yield replace(group[0], microseconds=gained, times=len(group))
 
 
 # -- breaks ----------------------------------------------------------------------------------------
@@ -107,6 +122,7 @@ def _breaks(run: Measured) -> Iterator[Missed]:
             f"{found.cause} [{found.reason}]",
             crossing + _around(run, found, len(by_line)),
             (f"{found.line.file}:{found.line.line}",),
+            fix=found.fix,
         )
 
 
@@ -162,6 +178,18 @@ def _replays(run: Measured) -> Iterator[Missed]:
         yield Missed("replay refused", f"graph {name}", reason, seconds * 1e6, lines[:1])
 
 
+def _optimizers(run: Measured) -> Iterator[Missed]:
+    """Yield the methods of optimizers that ran in eager PyTorch, with their Python's own time."""
+    for each in run.spent:
+        if each.kind == OTHER and each.name.startswith("Optimizer."):
+            method, _, _ = each.name.removeprefix("Optimizer.").partition("#")
+            subject = each.name.partition("#")[2].removesuffix(f".{method}")
+            reason = f"{method}() runs in eager PyTorch"
+            fix = "compile the function that calls it"
+            own = each.seconds * 1e6
+            yield Missed("not compiled", f"optimizer {subject}", reason, own, fix=fix)
+
+
 # -- kernels ---------------------------------------------------------------------------------------
 
 
@@ -195,7 +223,7 @@ def saved_bytes(first: ScheduledNode, second: ScheduledNode, plan: GraphPlan) ->
 
 
 def _why_of_library(run: Measured, work: Work) -> str:
-    said = (each.reason for each in run.log.of_eager if each.operator == work.name)
+    said = (each.reason for each in run.log.of_eager if each.operator == work.operator)
     return next((f"{NO_EPILOGUE}: {reason}" for reason in said), NO_EPILOGUE)
 
 

@@ -49,6 +49,7 @@ class Peak:
     graph: str
     planned: PlannedPeak | None
     measured: int
+    function: str = ""
 
 
 @dataclass(frozen=True)

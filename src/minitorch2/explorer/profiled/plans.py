@@ -25,7 +25,7 @@ from minitorch2.loopir.schedule import Schedule
 
 TAKEN: Final = frozenset([
     "loopir.py", "schedule.txt", "wrapper.py", "graph_break", "fallback", "library_call",
-    "cudagraphs.txt",
+    "cudagraphs.txt", "source.py",
 ])  # fmt: skip
 
 
@@ -70,6 +70,7 @@ class PlanLog(stages.StageLog):
         plans: the graphs, by the names of their programs.
         breaks: the graph breaks, with the ids of the compilations that they ended.
         of_eager: the operators that run as in eager PyTorch.
+        functions: the names of the functions that were compiled, by the ids of compilations.
         refused: why launches are not replayed, with the name of the graph if it is known.
     """
 
@@ -77,6 +78,7 @@ class PlanLog(stages.StageLog):
     breaks: list[tuple[str, GraphBreak]] = field(default_factory=list)
     of_eager: list[OfEager] = field(default_factory=list)
     refused: list[tuple[str, str]] = field(default_factory=list)
+    functions: dict[str, str] = field(default_factory=dict)
     _lowered: LoweredGraph | None = None
     _plan: Schedule | None = None
     _last: str = ""
@@ -89,6 +91,8 @@ class PlanLog(stages.StageLog):
         """Take in what a stage tells of its graph."""
         if stage.name == "loopir.py":
             self._lowered = subject
+        elif stage.name == "source.py":
+            self.functions[compile_id()] = subject.co_qualname
         elif stage.name == "schedule.txt":
             self._plan, _ = subject
         elif stage.name == "wrapper.py" and isinstance(subject, WrapperModule):

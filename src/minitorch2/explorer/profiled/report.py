@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
+import site
 import tempfile
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -123,26 +125,25 @@ class Profile:
         rest = f"; {less} that would gain less are left out" if less else ""
         yield f"missed optimizations: {len(shown)}{rest}"
         for each in shown:
-            yield f"  {each.kind}: {each.subject}"
+            times = f" ({each.times} times)" if each.times > 1 else ""
+            yield f"  {each.kind}: {each.subject}{times}"
             yield f"      {each.reason}"
-            yield from (f"      at {line}" for line in each.lines[:3])
-            yield f"      gains about {each.microseconds:,.0f} us of {running:,.0f}"
+            yield from (f"      at {short_place(line)}" for line in each.lines[:3])
+            if each.fix:
+                yield f"      Fix: {each.fix}"
+            gained, share = each.microseconds / 1e3, each.microseconds / (running or 1.0)
+            yield f"      would gain about {gained:,.2f} ms, {share:.1%} of the run"
 
     def _peak_lines(self) -> Iterator[str]:
         yield f"memory: at most {_bytes(self.most_bytes)} allocated at a time in the run (measured)"
         for each in self.peaks:
             measured = f"measured {_bytes(each.measured)}"
-            function = self._function_of(each.graph)
+            name = f"{each.function}, graph {each.graph}".lstrip(", ")
             if each.planned is None:
-                yield f"  {function}: sizes vary, so nothing is planned; {measured}"
+                yield f"  {name}: sizes vary, so nothing is planned; {measured}"
                 continue
-            yield f"  {function}: planned {_bytes(each.planned.bytes)}, {measured}"
-            yield from (f"      at {line}" for line in each.planned.lines[:3])
-
-    def _function_of(self, graph: str) -> str:
-        """Return the name of the function that a graph belongs to, and that of the graph."""
-        names = (s.name for s in self.spent if s.kind == WRAPPER and s.graph == graph)
-        return f"{next(names, '').removeprefix('minitorch2: ')}, graph {graph}".lstrip(", ")
+            yield f"  {name}: planned {_bytes(each.planned.bytes)}, {measured}"
+            yield from (f"      at {short_place(line)}" for line in each.planned.lines[:3])
 
 
 def _bytes(number: float) -> str:
@@ -150,13 +151,25 @@ def _bytes(number: float) -> str:
 
 
 def _reached_lines(reached: list[Reached]) -> Iterator[str]:
+    if not reached:
+        return
     yield f"{'of limit':>8} {'us':>9} {'GB/s':>6} {'Gop/s':>6} {'calls':>6}  name and line"
     for each in reached[:MOST]:
         work, seconds = each.work, each.seconds or 1.0
         rates = f"{work.bytes / seconds / 1e9:6.1f} {work.operations / seconds / 1e9:6.1f}"
-        line = work.lines[-1] if work.lines else ""
+        line = short_place(work.lines[-1]) if work.lines else ""
         micro = each.seconds * 1e6
         yield f"{each.share:8.0%} {micro:9.1f} {rates} {each.calls:6}  {work.name}  {line}"
+    if any(each.share > 1 for each in reached[:MOST]):
+        yield "  above 100%: its data stay in a cache of the processor, or the probe was disturbed"
+
+
+def short_place(place: str) -> str:
+    """Return a file and its line, shorter: from the folder of packages on, or from this folder."""
+    for folder in (*site.getsitepackages(), str(Path.cwd())):
+        if place.startswith(folder + os.sep):
+            return place[len(folder) + 1 :]
+    return place
 
 
 def profile_of(
@@ -167,13 +180,14 @@ def profile_of(
     Args:
         output: a file for the Chrome trace; None keeps none.
     """
-    spent = spendings(recorded.events())  # type: ignore[no-untyped-call]
+    spent = [_named(each, log) for each in spendings(recorded.events())]  # type: ignore[no-untyped-call]
     events = chrome_events(recorded, output)
     run = Measured(spent, log, limits)
     measured = measured_peaks(events)
     ran = [plan for plan in log.plans.values() if plan.name in measured]
     reached = [each for plan in ran for each in _reached(run, plan)]
-    peaks = [Peak(plan.name, plan.peak, measured[plan.name]) for plan in ran]
+    names = {each.graph: each.name for each in spent if each.kind == WRAPPER}
+    peaks = [Peak(p.name, p.peak, measured[p.name], names.get(p.name, "")) for p in ran]
     return Profile(
         spent,
         sorted(reached, key=lambda each: each.seconds * each.calls, reverse=True),
@@ -183,6 +197,15 @@ def profile_of(
         limits,
         metrics_of(spent, log),
     )
+
+
+def _named(spent: Spending, log: PlanLog) -> Spending:
+    """Return a wrapper's time under the name of the function that it belongs to."""
+    plan = log.plans.get(spent.graph)
+    if spent.kind != WRAPPER or plan is None or plan.compilation not in log.functions:
+        return spent
+    backward = "backward of " if spent.name == "CompiledFunctionBackward" else ""
+    return replace(spent, name=f"{backward}{log.functions[plan.compilation]}")
 
 
 def _reached(run: Measured, plan: GraphPlan) -> Iterator[Reached]:

@@ -117,6 +117,9 @@ def spending_lines(spent: list[Spending], most: int = 30) -> Iterator[str]:
     total = running or 1.0  # shares of nothing are 0
     compiling = sum(each.seconds for each in spent if each.kind == COMPILE)
     yield f"{running * 1e3:.1f} ms running, {compiling * 1e3:.1f} ms compiling"
+    if not spent:
+        yield "no operator of PyTorch ran"
+        return
     for kind, seconds in kinds.items():
         yield f"  {kind:20} {seconds * 1e3:10.2f} ms {seconds / total:6.1%}"
     yield f"{'kind':20} {'ms':>10} {'share':>6} {'calls':>6}  name"

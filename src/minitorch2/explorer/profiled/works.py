@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 import sympy
 
-from minitorch2.codegen.extern import PRODUCTS
+from minitorch2.codegen.extern import PRODUCTS, is_linear
 from minitorch2.codegen.wrapper import WrapperModule
 from minitorch2.explorer.profiled.spending import KERNEL, LIBRARY
 from minitorch2.graph.node import Node, SourceLine
@@ -50,6 +50,7 @@ class Work:
         moves_only: whether it computes nothing: it changes a layout.
         hindrance: a property that slows it, as text; "" if none is known.
         nodes: the names of the nodes of the schedule that it runs.
+        operator: of a library call, whose range may have the name of another one.
     """
 
     kind: str
@@ -60,6 +61,7 @@ class Work:
     moves_only: bool = False
     hindrance: str = ""
     nodes: tuple[str, ...] = ()
+    operator: str = ""
 
 
 @dataclass(frozen=True)
@@ -182,16 +184,17 @@ def _work_of_call(node: ExternKernelSchedulerNode, sizes: Sizes) -> Work:
     made = [output.name for output in call.outputs] or [call.name]
     return Work(
         LIBRARY,
-        operator_name(call),
+        "aten::linear" if is_linear(call) else operator_name(call),
         sum(map(sizes.bytes_of, (*read, *made))),
         _product_operations(call, sizes),
         lines_of(call.origins),
         nodes=(node.name,),
+        operator=operator_name(call),
     )
 
 
 def operator_name(call: ExternKernel) -> str:
-    """Return the name of a library call's range in a profile."""
+    """Return the name of the operator that a library call runs."""
     schema = getattr(call.target, "_schema", None)
     return str(schema.name if schema is not None else call.target)
 
