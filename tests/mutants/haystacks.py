@@ -14,7 +14,8 @@ import sys
 import textwrap
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from types import FunctionType
 from typing import Any
 
 import torch
@@ -26,11 +27,13 @@ from minitorch2.explorer.bisection import Bisection
 from minitorch2.explorer.bisection.outcomes import copies_of
 from minitorch2.explorer.bisection.programs import Program
 from minitorch2.explorer.bisection.trials import Earlier
+from minitorch2.graph import passes
 from minitorch2.graph.graph_module import GraphModule
 from tests.mutants import needles
 from tests.mutants.left_out import why_left_out
 from tests.mutants.mutants import MUTANTS, Mutant
 from tests.mutants.test_mutants import own_kernels
+from tests.property.test_rare_parts import both, shift
 
 Function = Callable[..., Any]
 
@@ -146,6 +149,39 @@ def scripted(module: GraphModule, examples: list[Any]) -> Function:
     return run
 
 
+def passed(module: GraphModule, examples: list[Any]) -> Function:
+    """Run a graph behind the passes alone: captured graphs have writes, those of backends none."""
+    kept = module.copy()
+    passes.eliminate_common_subexpressions(kept)
+    passes.eliminate_dead_code(kept)
+    return kept
+
+
+def reads_around_write(x: Tensor) -> Tensor:
+    y = x * 2
+    before = y.sum(0)
+    y.add_(1)
+    return before + y.sum(0)
+
+
+def unread_write(x: Tensor) -> Tensor:
+    y = x * 2
+    y.add_(x)
+    return y.sin()
+
+
+def shifted_product(x: Tensor, y: Tensor) -> Tensor:
+    product = x @ y
+    shift(product, 1.5)
+    return (product + (product @ x).relu()) @ y
+
+
+def writes_to_equals(x: Tensor, y: Tensor) -> Tensor:
+    a, b = torch.zeros_like(x), torch.zeros_like(x)
+    c: Tensor = both(a, 2.0, b)
+    return a * 2 + b * 3 + c
+
+
 def writes_detached(x: Tensor) -> Tensor:
     y = x * 2
     y.add_(x)
@@ -193,11 +229,24 @@ HAYSTACKS: dict[str, Haystack] = {
         lambda x: torch.exp(x) + 1, tensors((8, 8))
     ),
     "what is masked off is 0 instead of the given value": Haystack(masked_pad, tensors((4, 5))),
+    "the mask leaves out the last element": Haystack(
+        lambda x: (x * 2 + 1).sin(), tensors((4, 5)), "triton"
+    ),
     "dead code ignores writes that the caller sees": Haystack(
         writes_detached, tensors((4,)), scripted
     ),
     "generated Python computes expressions in another order than the program": Haystack(
         in_turn, tensors((4,)), scripted
+    ),
+    "equal reads are merged across a write": Haystack(reads_around_write, tensors((4, 5)), passed),
+    "a write whose result nobody reads is dead code": Haystack(
+        unread_write, tensors((4, 5)), passed
+    ),
+    "what a kernel of the user's has written in place is given to another result": Haystack(
+        shifted_product, tensors((4, 4), (4, 4))
+    ),
+    "equal values that an operator of the user's writes are one tensor": Haystack(
+        writes_to_equals, tensors((4, 4), (4, 4))
     ),
 }
 """By the bug."""
@@ -255,6 +304,16 @@ CAPTURED: dict[str, Haystack] = {
     "a call that may raise and that nobody reads is dead code": Haystack(
         needles.may_raise, tensors((4,))
     ),
+    "variables that only an exception handler reads are dead": Haystack(
+        needles.handler_reads, lambda: [torch.ones(4), {}, torch.ones(6, 5)]
+    ),
+    "`is not` is read as `is`, `not in` as `in`": Haystack(needles.asks_is_not, tensors((4,))),
+    "hooks are not called where captured code finds the gradient of what it computes": Haystack(
+        needles.hook_of_computed, tensors((4,))
+    ),
+    "what is chosen at random is always the first": Haystack(
+        needles.writes_chosen, lambda: [torch.ones(4), {}, torch.ones(6, 5)]
+    ),
 }
 """The bugs of capture: the function is wrong, and each of its graphs is right."""
 
@@ -277,6 +336,9 @@ LATER: dict[str, tuple[Function, list[Earlier], list[Any]]] = {
     ),
     "an attribute that a function gets later is not seen": (
         needles.attribute_of_function, [[X], needles.set_attribute], [X],
+    ),
+    "hooks on the accumulation of gradients are overlooked": (
+        needles.accumulates, [[X[0]], needles.hook_accumulation], [X[0]],
     ),
     "code that was captured without deterministic algorithms runs with them": (
         needles.asks_for_determinism, [[X], needles.make_deterministic], [X],
@@ -313,10 +375,19 @@ def searched(mutant: Mutant) -> Bisection:
 def search(haystack: Haystack) -> Bisection:
     """What the search finds in a haystack."""
     torch.manual_seed(0)
+    haystack = replace(haystack, needle=read_anew(haystack.needle))
     return minitorch2.bisect(
         haystack, *haystack.inputs(), backend=haystack.backend,
         options={"cache": False} | haystack.options, path=None,
     )  # fmt: skip
+
+
+def read_anew(function: Function) -> Function:
+    """The same function with code of its own: what was noted of the code is not known of it."""
+    if not isinstance(function, FunctionType):
+        return function
+    code, names = function.__code__.replace(), function.__globals__
+    return FunctionType(code, names, function.__name__, None, function.__closure__)
 
 
 def is_small(found: Bisection) -> bool:

@@ -13,28 +13,22 @@ NOT_IN_RESULTS = (
     "results and gradients of arguments are right: it changes other state, a text or a message"
 )
 OWN_SETTING = "it needs an operator, a kernel or a mode of the user's, which no needle has"
-NEEDS_GPU = "it needs a GPU, or the interpreter of its kernels"
 RARE_CONTROL_FLOW = "a random program must meet it: no program of a few lines shows it"
-WRITES_IN_TESTS = "only graphs with writes show it, which a test hands to the pass"
 COMPILING_ENDS = "it slows compiling or changes the error of a program that cannot be compiled"
 
 OF_LAYERS = {
-    "bytecode machine": TRIED,
     "graph cache": CACHE,
     "lazy": STEPS_REMEMBER,
     "script": OF_CONTROL_FLOW,
-    "codegen triton": NEEDS_GPU,
 }
 """The reason for all bugs of a layer."""
 
 OF_BUGS = {
+    "a maximum's padding is 0 instead of the smallest number": TRIED,
     "the backward program that Python runs in a step is captured": OWN_SETTING,
-    "hooks are not called where captured code finds the gradient of what it computes": TRIED,
     "hooks that the captured code sets on a leaf are not called": TRIED,
     "the text of a check says the opposite of what runs": TEXT_OR_MEMORY,
     "classes that guards know live as long as the guards": TEXT_OR_MEMORY,
-    "hooks on the accumulation of gradients are overlooked": TRIED,
-    "what is chosen at random is always the first": TRIED,
     "warnings are not issued": TRIED,
     "a key whose class has a hash of its own is looked up as an object": TRIED,
     "an option that compile is given is ignored": NOT_IN_RESULTS,
@@ -50,11 +44,7 @@ OF_BUGS = {
     "a mask that is counted twice gives two sizes": COMPILING_ENDS,
     "a kernel of the user's that writes is taken for one that reads": OWN_SETTING,
     "kernels that are too many for one are compared loop by loop": COMPILING_ENDS,
-    "what a kernel of the user's has written in place is given to another result": TRIED,
-    "equal values that an operator of the user's writes are one tensor": TRIED,
     "new memory is 0 where deterministic algorithms fill it": OWN_SETTING,
-    "equal reads are merged across a write": WRITES_IN_TESTS,
-    "a write whose result nobody reads is dead code": WRITES_IN_TESTS,
     "what a jagged tensor is made of has no gradient beside the tensor": OWN_SETTING,
     "a result that is a view of memory of the graph may not be written to": (
         "its results are right: what the caller does to them afterwards fails"

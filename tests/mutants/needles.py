@@ -186,6 +186,36 @@ def may_raise(x: Tensor) -> Tensor:
     return x * 2
 
 
+def handler_reads(x: Tensor, parts: dict[str, Tensor]) -> Tensor:
+    times = 3.0
+    try:
+        y = x * 2
+        print(end="")
+        y = y + parts["absent"]
+    except KeyError:
+        y = y * times
+    return y
+
+
+def asks_is_not(x: Tensor) -> Tensor:
+    return x * 2 if x is not None and 3 not in (1, 2) else x * 3
+
+
+def hook_of_computed(x: Tensor) -> tuple[Tensor, Tensor]:
+    sums: list[Tensor] = []
+    leaf = (x * 2).detach().requires_grad_()
+    y = leaf.sin()
+    y.register_hook(lambda gradient: sums.append(gradient.sum()))
+    y.sum().backward()
+    assert leaf.grad is not None
+    return leaf.grad, sums[0]
+
+
+def writes_chosen(x: Tensor, letters: dict[str, str]) -> Tensor:
+    letters["chosen"] = random.choice("abcdefgh")
+    return x * 2
+
+
 # Bugs of guards: a first call, perhaps a change of the world, and a second call
 
 
@@ -241,6 +271,25 @@ def set_attribute() -> None:
     halved.factor = 3.0  # type: ignore[attr-defined]
 
 
+LATE_LEAF = torch.ones(4, requires_grad=True)
+ACCUMULATION: list[Any] = []
+"""The node that gathers the gradient of the leaf, with the handle of its hook."""
+
+
+def accumulates(x: Tensor) -> Tensor:
+    LATE_LEAF.grad = None
+    (x * LATE_LEAF).sum().backward()
+    assert LATE_LEAF.grad is not None
+    return LATE_LEAF.grad * 1
+
+
+def hook_accumulation() -> None:
+    node: Any = LATE_LEAF.view_as(LATE_LEAF).grad_fn
+    accumulation = node.next_functions[0][0]
+    handle = accumulation.register_prehook(lambda gradients: (gradients[0] * 3,))
+    ACCUMULATION.extend([accumulation, handle])
+
+
 def asks_for_determinism(x: Tensor) -> Tensor:
     return x * (2.0 if torch.are_deterministic_algorithms_enabled() else 3.0)
 
@@ -258,4 +307,7 @@ def world_kept() -> Iterator[None]:
     finally:
         torch.sin, doubled.__code__ = sine, code
         vars(halved).clear()
+        if ACCUMULATION:
+            ACCUMULATION[1].remove()
+            ACCUMULATION.clear()
         torch.use_deterministic_algorithms(False)

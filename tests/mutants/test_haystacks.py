@@ -17,12 +17,13 @@ from tests.mutants.left_out import OF_BUGS, OF_LAYERS, why_left_out
 from tests.mutants.mutants import MUTANTS
 
 FLOORS = {
-    "graph": "autograd",  # which runs the passes
+    "graph": ("autograd", "the backend passed"),  # which run the passes
     "autograd": "autograd",
     "loopir": ("loopir", "codegen"),
     "scheduler": "codegen",
     "wrapper": "codegen",
     "codegen numba": "codegen",
+    "codegen triton": "codegen",
     "script": "the backend scripted",
 }
 QUICK = (
