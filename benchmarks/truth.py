@@ -3,7 +3,8 @@
 Two right orders of one sum differ in the last digits. A ReLU behind it may switch, and then whole
 parts of a gradient jump. Eager itself jumps if its inputs change by one unit in the last place. So
 eager runs as it is, and `RUNS` times with inputs and parameters that are shaken by that unit of
-float32. Those of 16 bits stay as they are: their rounding is no matter of luck. Each tensor has
+float32, or of TF32 where a GPU's convolutions and products round to that. Those of 16 bits stay as
+they are: their rounding is no matter of luck. Each tensor has
 
     error   ::= |result - exact| / |exact|, in the Euclidean norm; `exact` is eager's in float64
     allowed ::= FACTOR * the largest error of these runs, and LARGEST at most
@@ -26,6 +27,8 @@ from benchmarks.cases import Case, Function
 
 RUNS, FACTOR = 16, 2.0
 """Runs of eager with shaken numbers, and how many times the largest error of these is allowed."""
+TF32 = 2.0**-10
+"""The unit in the last place of a number of TF32 near 1."""
 LARGEST = 0.3
 """No larger error is allowed. Where eager's own one is larger, a result cannot be judged."""
 
@@ -95,14 +98,18 @@ def _doubled(x: Tensor) -> Tensor:
 
 
 def shaker(seed: int) -> Callable[[Tensor], Tensor]:
-    """A function that moves each number of float32 by one unit in its last place, up or down."""
+    """A function that moves each number of float32 by one unit in its last place, up or down.
+
+    A GPU that may compute in TF32 has no more than ten binary digits.
+    """
     generator = torch.Generator().manual_seed(seed)
 
     def shaken(x: Tensor) -> Tensor:
         if x.dtype != torch.float32:
             return x
         signs = torch.randint(0, 2, x.shape, generator=generator).to(x) * 2 - 1
-        return x + x * signs * torch.finfo(x.dtype).eps
+        has_tf32 = torch.backends.cudnn.allow_tf32 or torch.backends.cuda.matmul.allow_tf32
+        return x + x * signs * (TF32 if x.is_cuda and has_tf32 else torch.finfo(x.dtype).eps)
 
     return shaken
 

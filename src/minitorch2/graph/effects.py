@@ -85,9 +85,7 @@ def is_random(node: Node) -> bool:
     if isinstance(node.target, HigherOrder):
         return any(map(is_random, node.target.nodes()))
     if node.op == "call_function" and isinstance(node.target, OpOverload):
-        # Attention operators draw only if their dropout is not 0.
-        dropout = argument_of(node.target, "dropout_p", node.args, node.kwargs)
-        return overload_is_random(node.target) and dropout != 0
+        return draws(node.target, node.args, node.kwargs)
     return node.op in ("call_function", "call_method") and bare_name(node) in _RANDOM_NAMES
 
 
@@ -95,6 +93,11 @@ def is_random(node: Node) -> bool:
 def overload_is_random(target: Any) -> bool:
     """Return whether an operator overload draws from a generator, as its tag says."""
     return torch.Tag.nondeterministic_seeded in target.tags
+
+
+def draws(func: OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+    """Return whether a call draws from a generator; attention does only if it has dropout."""
+    return overload_is_random(func) and argument_of(func, "dropout_p", args, kwargs) != 0
 
 
 def argument_of(func: OpOverload, name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:

@@ -143,6 +143,23 @@ def check_up_to_rounding(rule: Rule, values: Values, tolerance: float) -> None:
 MASK_SHAPES = ((5, 7), (2, 1, 5, 7), (1, 1, 1, 7), (2, 3, 5, 7))
 
 
+@pytest.mark.parametrize("rule", rules("fuse_causal_attention"))
+def test_law_of_causal_attention(rule):
+    q, k, v = (torch.randn(2, 3, n, 8, dtype=torch.float64) for n in (5, 7, 7))
+    sees = torch.ones(5, 7, dtype=torch.bool).tril()
+    mask = ~sees if "masked_fill" in rule.law else sees
+    if "where" not in rule.law and "masked_fill" not in rule.law:
+        mask = torch.zeros(5, 7, dtype=q.dtype).masked_fill(~sees, float("-inf"))
+    mask.known = mask
+    scale = 0.3 if "*" in rule.law else 3.0
+    given = {"mask": mask, "scale": scale, "value": -1e30, "dtype": q.dtype, "q": q, "k": k, "v": v}
+    values = {name: given[name] for name in rule.parameters}
+    assert rule.condition(**values)
+    check_up_to_rounding(rule, values, 1e-5 if "float32" not in rule.law else 1e-4)
+    mask[0, 1] = mask[1, 1]
+    assert not rule.condition(**values)
+
+
 @pytest.mark.parametrize("rule", rules("fuse_attention"))
 def test_law_of_attention(rule):
     for dtype, tolerance in ((torch.float32, 1e-4), (torch.float64, 1e-5)):

@@ -18,6 +18,7 @@ from minitorch2.bytecode.guards.settings import OF_OPERATORS
 from minitorch2.bytecode.operators.gradient_hook import remove_hook
 from minitorch2.errors import UnsupportedError
 from minitorch2.graph.dispatch_mode import DispatchMode, Launch
+from minitorch2.graph.effects import draws
 from minitorch2.graph.fake_tensor import FakeTensor, run_fake, same_storage
 from minitorch2.graph.raising import operator_raises
 from minitorch2.graph.symbols import expr_of
@@ -64,7 +65,7 @@ class _Watch(DispatchMode):
         if any(map(_has_dispatch, types)):
             self.writes_tensors |= func._schema.is_mutable
             return NotImplemented  # a class of the user's mixes with plain tensors itself
-        self.has_effects |= torch.Tag.nondeterministic_seeded in func.tags
+        self.has_effects |= draws(func, args, kwargs or {})
         self.has_effects |= func.namespace == "_c10d_functional"  # other ranks wait for it
         self.may_raise |= operator_raises(func, args, kwargs or {})
         if func._schema.is_mutable:

@@ -46,6 +46,8 @@ from minitorch2.loopir.schedule import SchedulerNode
 
 INDEX_ARITHMETIC: Final = {"add": operator.add, "sub": operator.sub, "mul": operator.mul}
 """What is computed of indices as an expression: 32 bits are enough where 64 are asked for."""
+EXACT: Final = 2**24
+"""Float32 holds all integers up to this one."""
 
 
 class TritonHandler(OpsHandler[Value]):
@@ -394,7 +396,7 @@ class TritonHandler(OpsHandler[Value]):
         if isinstance(expr, int):
             return self.constant(expr, dtype)
         dims, text = self.index.dims(expr), self.index.text(expr)
-        is_short = self.index.fits_int32(expr)
+        is_short = self.index.fits(expr)
         text = text if is_short else self._widened(expr)
         text = f"tl.cast({text}, {triton_dtype(compute_dtype(dtype))})"
         return replace(self._assign(text, dtype, dims), index=expr if is_short else None)
@@ -447,7 +449,8 @@ class TritonHandler(OpsHandler[Value]):
         if x.element is not None and x.element.dtype == dtype:
             return x
         target = compute_dtype(dtype)
-        x = self._short(x) if x.index is not None and dtype.is_floating_point else x
+        if x.index is not None and dtype.is_floating_point:
+            x = self._term_by_term(x.index, target) or self._short(x)
         if x.number is not None and not (x.dtype.is_floating_point and not dtype.is_floating_point):
             whole = torch.tensor(x.number, dtype=x.dtype).to(dtype).item()
             return self.constant(x.number if dtype.is_floating_point else whole, dtype)
@@ -489,7 +492,7 @@ class TritonHandler(OpsHandler[Value]):
                 args = tuple(map(self._short, args))
             elif name in INDEX_ARITHMETIC:
                 index = simplify(INDEX_ARITHMETIC[name](*known), self.ranges)
-                if self.index.fits_int32(index):
+                if self.index.fits(index):
                     return self.index_expr(index, args[0].dtype)
         if name in DECIDED and None not in numbers:
             return self.constant(DECIDED[name](*numbers), torch.bool)
@@ -506,6 +509,22 @@ class TritonHandler(OpsHandler[Value]):
         if x.index is None:
             return x if x.number is None else self.constant(x.number, torch.int32)
         return Value(f"({self.index.text(x.index)})", torch.int32, x.dims)
+
+    def _term_by_term(self, index: Expr, dtype: torch.dtype) -> Value | None:
+        """Convert the terms of an index to floats, and add those; None unless that is exact.
+
+        A conversion takes as long as an exponential. A term that varies along one dimension has
+        fewer elements than the block.
+        """
+        terms = sympy.Add.make_args(sympy.sympify(index))
+        if len(terms) == 1 or not all(self.index.fits(each, EXACT) for each in (index, *terms)):
+            return None
+        texts = [
+            self._assign(f"tl.cast({self.index.text(t)}, {triton_dtype(dtype)})", dtype, dims).text
+            for t in terms
+            for dims in [self.index.dims(t)]
+        ]
+        return self._assign(" + ".join(texts), dtype, self.index.dims(index))
 
     def _assign(self, text: str, dtype: torch.dtype, dims: Dimensions) -> Value:
         if dtype == torch.bool and not dims:

@@ -108,11 +108,11 @@ class IndexPrinter:
         self.indirect[symbol] = value
         return symbol
 
-    def fits_int32(self, expr: Expr) -> bool:
-        """Return whether the value is certainly within 32 bits."""
+    def fits(self, expr: Expr, most: int = INT32_MAX) -> bool:
+        """Return whether the value is certainly within a bound; without one, within 32 bits."""
         limits = bounds(expr, self.ranges)
         return limits is not None and all(
-            isinstance(limit, int) and abs(limit) <= INT32_MAX for limit in limits
+            isinstance(limit, int) and abs(limit) <= most for limit in limits
         )
 
     def text(self, expr: Expr) -> str:

@@ -4,7 +4,8 @@ Law::
 
     softmax(q @ k.mT * scale + mask) @ v  -->  scaled_dot_product_attention(q, k, v, mask, scale)
 
-The ways to write the left side are the rules in ``graph/patterns/attention.py``. For captured
+A mask that is causal for all inputs becomes ``is_causal``, so that half of the work is left
+out. The ways to write the left side are the rules in ``graph/patterns/attention.py``. For captured
 graphs, before they are differentiated: the operator has a gradient of its own, which never stores
 the matrix of weights.
 """
@@ -13,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from minitorch2.graph.constant_values import constant_masks
 from minitorch2.graph.graph_module import GraphModule
 from minitorch2.graph.patterns import FAMILIES, apply_rules
 from minitorch2.graph.rewriting import Rewrite, graph_pass
@@ -21,5 +23,13 @@ from minitorch2.graph.rewriting import Rewrite, graph_pass
 @graph_pass
 def fuse_attention(module: GraphModule) -> Iterator[Rewrite]:
     """Replace attention if only its own product with the values reads the weights."""
-    if any("softmax" in str(node.target) for node in module.graph.nodes):
-        yield from apply_rules(module, FAMILIES["fuse_attention"])
+    names = [str(node.target) for node in module.graph.nodes]
+    if not any("softmax" in name or "scaled_dot_product" in name for name in names):
+        return
+    masks = dict(constant_masks(module))
+    for node, value in masks.items():
+        node.meta["val"].known = value
+    causal = FAMILIES["fuse_causal_attention"] if masks else []
+    yield from apply_rules(module, [*causal, *FAMILIES["fuse_attention"]])
+    for node in masks:
+        node.meta["val"].known = None

@@ -92,6 +92,31 @@ MASKS: Final[dict[str, tuple[Callable[..., Any], Callable[..., Any], Condition]]
     "where(mask, {}, -inf)": (_chosen, _nan, _is_infinity),
 }
 
+# Masks that are causal for all inputs, since the graph computes them of constants
+
+
+def _is_triangle(
+    mask: Tensor, q: Tensor, k: Tensor, value: float = -INFINITY, hides: bool = False, **_: Any
+) -> bool:
+    """Return whether each row sees the columns up to its own number, and no other."""
+    known: Tensor | None = getattr(mask, "known", None)  # see ``passes/fuse_attention.py``
+    if known is None or known.shape[-2:] != (q.shape[-2], k.shape[-2]) or value > -1e30:
+        return False
+    sees = known ^ hides if known.dtype == torch.bool else known == 0
+    is_mask = known.dtype == torch.bool or bool((sees | (known <= -1e30)).all())
+    return is_mask and bool((sees == torch.ones_like(sees).tril()).all())
+
+
+def _hides_triangle(**found: Any) -> bool:
+    return _is_triangle(**found, hides=True)
+
+
+TRIANGLES: Final[dict[str, tuple[Callable[..., Any], Callable[..., Any], Condition]]] = {
+    "{} + triangle": (_added, _nan, _is_triangle),
+    "({}).masked_fill(triangle, value)": (_filled, _nan, _hides_triangle),
+    "where(triangle, {}, value)": (_chosen, _nan, _is_triangle),
+}
+
 # Softmax: ``(scores, dtype) -> weights``
 
 WEIGHTS: Final[dict[str, Callable[[Any, Any], Any]]] = {
@@ -122,7 +147,8 @@ def _is_one_kernel(q: Tensor, v: Tensor) -> bool:
 
 def _add_rule(score_form: str, mask_form: str, weight_form: str) -> None:
     scores_of, weights_of = SCORES[score_form], WEIGHTS[weight_form]
-    masked, whole_row, holds = MASKS[mask_form]
+    masked, whole_row, holds = (MASKS | TRIANGLES)[mask_form]
+    is_causal = mask_form in TRIANGLES
 
     def attention(
         q: Tensor,
@@ -135,20 +161,33 @@ def _add_rule(score_form: str, mask_form: str, weight_form: str) -> None:
     ) -> tuple[Any, Any]:
         scores, factor = scores_of(q, k, scale)
         scores, bias, away = masked(scores, mask, value, q.new_zeros(()))
-        fused = F.scaled_dot_product_attention(q, k, v, attn_mask=bias, scale=factor)
-        if away is not None:
+        bias = None if is_causal else bias
+        fused = F.scaled_dot_product_attention(q, k, v, bias, is_causal=is_causal, scale=factor)
+        if away is not None and not is_causal:
             fused = torch.where(away.all(-1, keepdim=True), whole_row(v), fused)
         return weights_of(scores, dtype) @ v, fused
 
     written = weight_form.format(mask_form.format(score_form))
-    attention.__doc__ = f"``{written} @ v --> scaled_dot_product_attention(q, k, v, ...)``"
+    more = "is_causal=True" if is_causal else "..."
+    attention.__doc__ = f"``{written} @ v --> scaled_dot_product_attention(q, k, v, {more})``"
 
     def condition(**found: Any) -> bool:
-        is_left = masked is not _unmasked and _is_one_kernel(found["q"], found["v"])
+        is_masked = masked is not _unmasked and not is_causal
+        is_left = is_masked and _is_one_kernel(found["q"], found["v"])
         return not is_left and _has_a_kernel(**found) and holds(**found)
 
-    rule("fuse_attention", when=condition)(attention)
+    family = "fuse_causal_attention" if is_causal else "fuse_attention"
+    rule(family, when=condition)(attention)
 
 
-for _forms in product(SCORES, MASKS, WEIGHTS):
+@rule("fuse_causal_attention", when=_is_triangle)
+def causal_mask(q: Tensor, k: Tensor, v: Tensor, mask: Tensor, scale: Any) -> tuple[Any, Any]:
+    """``attention(q, k, v, triangle) --> attention(q, k, v, is_causal=True)``"""
+    return (
+        F.scaled_dot_product_attention(q, k, v, attn_mask=mask, scale=scale),
+        F.scaled_dot_product_attention(q, k, v, is_causal=True, scale=scale),
+    )
+
+
+for _forms in product(SCORES, MASKS | TRIANGLES, WEIGHTS):
     _add_rule(*_forms)

@@ -66,7 +66,9 @@ class Attention:
         """Return how the kernel is cut."""
         width = max(16, next_power_of_two(self.sum.k))
         is_short = self.values.kernel.dtype.itemsize == 2
-        rows = min(128 if is_short else 64, next_power_of_two(_least(self.sum.m, 128)))
+        # Few rows leave registers for scores that are hard to compute; wide ones read more often.
+        most = 128 if is_short and width > 64 else 64
+        rows = min(most, next_power_of_two(_least(self.sum.m, most)))
         columns = min(64 if is_short and width <= 128 else 32, next_power_of_two(self.sum.n))
         warps = 8 if width > 64 and rows > 64 else 4
         return Tile(max(16, rows), max(16, columns), width, warps, 3 if is_short else 2)
