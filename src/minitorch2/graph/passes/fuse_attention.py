@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from minitorch2.graph.constant_values import constant_masks
+from minitorch2.graph.constant_masks import constant_masks
 from minitorch2.graph.graph_module import GraphModule
 from minitorch2.graph.patterns import FAMILIES, apply_rules
 from minitorch2.graph.rewriting import Rewrite, graph_pass
@@ -26,7 +26,7 @@ def fuse_attention(module: GraphModule) -> Iterator[Rewrite]:
     names = [str(node.target) for node in module.graph.nodes]
     if not any("softmax" in name or "scaled_dot_product" in name for name in names):
         return
-    masks = dict(constant_masks(module))
+    masks = constant_masks(module)
     for node, value in masks.items():
         node.meta["val"].known = value
     causal = FAMILIES["fuse_causal_attention"] if masks else []
