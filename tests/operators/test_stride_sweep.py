@@ -29,3 +29,11 @@ def test_strides_of_dimensions_of_one_element_or_none_are_eager_modes(name):
 def test_triangles_of_a_column_are_row_major(func, strides):
     column = torch.zeros(22).as_strided((3, 1), strides)
     assert func(to_fake(column)).stride() == func(column).stride()
+
+
+@pytest.mark.parametrize("dims", [(0, 1, 2), (2, 0, 1), (0,), (2, 1)])
+@pytest.mark.parametrize("order", [(0, 1, 2), (2, 0, 1)])
+def test_spectra_of_real_numbers_lie_as_cpu_libraries_put_them(dims, order):
+    """`rfftn` of three dimensions promised another order, so `.view(-1)` of it was refused."""
+    x = torch.randn(5, 6, 8).permute(order)
+    assert torch.fft.rfftn(to_fake(x), dim=dims).stride() == torch.fft.rfftn(x, dim=dims).stride()

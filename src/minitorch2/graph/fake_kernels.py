@@ -149,7 +149,19 @@ def eigenvectors(*arguments: Any) -> tuple[Tensor, Tensor]:
     return values, column_major(vectors)
 
 
-def singular_vectors(results: tuple[Tensor, Tensor, Tensor]) -> tuple[Tensor, Tensor, Tensor]:
+def real_spectrum(result: Tensor, x: Tensor, dims: Sequence[int], *options: Any) -> Tensor:
+    """Return a transform in the order of memory of CPU libraries: transformed dimensions last."""
+    others = [dim for dim in range(x.dim()) if dim not in dims]
+    sets = (others, dims[:-1], dims[-1:])
+    steps = x.stride()
+    order = [dim for some in sets for dim in sorted(some, key=lambda dim: -steps[dim])]
+    plain = torch.empty([result.shape[dim] for dim in order], dtype=result.dtype, device="meta")
+    return plain.permute([order.index(dim) for dim in range(x.dim())])
+
+
+def singular_vectors(
+    results: tuple[Tensor, Tensor, Tensor], *arguments: Any
+) -> tuple[Tensor, Tensor, Tensor]:
     """Return a decomposition with the right vectors as a CPU orders them; others are GPUs'."""
     left, values, right = results
     return left, values, column_major(right)
@@ -190,7 +202,9 @@ _KEPT: Final = (
 METADATA_OPERATORS: Final = {aten.size.default: size}
 """Operators that ask for what tensors know: nothing is left to compute."""
 
-ON_CPU: Final = {aten._linalg_svd.default: singular_vectors}
+ON_CPU: Final[dict[OpOverload, Callable[..., Any]]] = {
+    aten._linalg_svd.default: singular_vectors, aten._fft_r2c.default: real_spectrum
+}  # fmt: skip
 """What a CPU gives in another order of memory than a kernel on meta tensors says."""
 
 FAKE_KERNELS: Final[dict[OpOverload, Callable[..., Any]]] = {

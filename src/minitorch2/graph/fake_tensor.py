@@ -344,7 +344,7 @@ def run_fake(func: Operator, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -
     except RuntimeError as error:
         raise (_without_kernel(func, error) or error) from error
     if device.type == "cpu" and func in ON_CPU:
-        result = ON_CPU[func](result)
+        result = ON_CPU[func](result, *meta_args)
     if facts.changes_metadata:
         _refresh(args[0])
     for out in call.fakes if facts.has_out else ():
