@@ -130,11 +130,6 @@ def huber_loss(x: Tensor, target: Tensor, reduction: int = 1, delta: float = 1.0
     return elementwise_loss(func, *args) if reduction else pointwise_result(func, args, {})
 
 
-def row_major(func: OpOverload, *arguments: Any) -> Tensor:
-    """Return a row-major result, whatever the kernel on meta tensors says."""
-    return number_for_each(func(*arguments))
-
-
 def column_major(x: Tensor) -> Tensor:
     """Return matrices of the same sizes whose columns lie together, as LAPACK writes them."""
     if x.dim() < 2:
@@ -152,19 +147,15 @@ def eigenvectors(*arguments: Any) -> tuple[Tensor, Tensor]:
 def real_spectrum(result: Tensor, x: Tensor, dims: Sequence[int], *options: Any) -> Tensor:
     """Return a transform in the order of memory of CPU libraries: transformed dimensions last."""
     others = [dim for dim in range(x.dim()) if dim not in dims]
-    sets = (others, dims[:-1], dims[-1:])
-    steps = x.stride()
+    steps, sets = x.stride(), (others, dims[:-1], dims[-1:])
     order = [dim for some in sets for dim in sorted(some, key=lambda dim: -steps[dim])]
     plain = torch.empty([result.shape[dim] for dim in order], dtype=result.dtype, device="meta")
     return plain.permute([order.index(dim) for dim in range(x.dim())])
 
 
-def singular_vectors(
-    results: tuple[Tensor, Tensor, Tensor], *arguments: Any
-) -> tuple[Tensor, Tensor, Tensor]:
+def singular_vectors(results: Sequence[Tensor], *arguments: Any) -> tuple[Tensor, Tensor, Tensor]:
     """Return a decomposition with the right vectors as a CPU orders them; others are GPUs'."""
-    left, values, right = results
-    return left, values, column_major(right)
+    return results[0], results[1], column_major(results[2])
 
 
 def size(x: Tensor) -> list[int]:
@@ -203,7 +194,8 @@ METADATA_OPERATORS: Final = {aten.size.default: size}
 """Operators that ask for what tensors know: nothing is left to compute."""
 
 ON_CPU: Final[dict[OpOverload, Callable[..., Any]]] = {
-    aten._linalg_svd.default: singular_vectors, aten._fft_r2c.default: real_spectrum
+    aten._linalg_svd.default: singular_vectors, aten._fft_r2c.default: real_spectrum,
+    aten.tril.default: number_for_each, aten.triu.default: number_for_each,
 }  # fmt: skip
 """What a CPU gives in another order of memory than a kernel on meta tensors says."""
 
@@ -214,7 +206,6 @@ FAKE_KERNELS: Final[dict[OpOverload, Callable[..., Any]]] = {
         func: partial(kept, func, 1)
         for func in (aten.binary_cross_entropy_backward.default, aten.nll_loss2d_backward.default)
     },
-    **{f: partial(row_major, f) for f in (aten.tril.default, aten.triu.default)},
     aten._sample_dirichlet.default: number_for_each,
     aten._dirichlet_grad.default: number_for_each,
     aten.binomial.default: binomial,

@@ -99,9 +99,8 @@ def result_without_elements(func: Operator, args: Sequence[Any], kwargs: Mapping
     if not all(type(n) is int for t in tensors for n in (*t.shape, *t.stride())):
         return None
     counts = [tensor.numel() for tensor in tensors]
-    if all(counts) or sum(counts) > _MOST_ELEMENTS:
-        return None
-    if not _IN_ORDER.intersection(func.tags) and func not in _ASKED:
+    is_asked = func in _ASKED or _IN_ORDER.intersection(func.tags)
+    if all(counts) or sum(counts) > _MOST_ELEMENTS or not is_asked:
         return None
     result = func(*tree_map_only(torch.Tensor, partial(_empty, "cpu"), tuple(args)), **kwargs)
     return tree_map_only(torch.Tensor, partial(_empty, "meta"), result)
@@ -121,11 +120,10 @@ def _known(number: Any) -> Any:
 _STRANGE: Final = 7
 _MOST_ELEMENTS: Final = 4096
 _IN_ORDER: Final = {torch.Tag.pointwise, getattr(torch.Tag, "reduction", torch.Tag.pointwise)}
-_ASKED: Final = {
+_ASKED: Final = {  # by their real kernels, where there are no elements
     aten.fill.Scalar, aten.fill.Tensor, aten.huber_loss.default, aten._cdist_backward.default,
     aten.convolution_backward.default, aten.pixel_unshuffle.default,
 }  # fmt: skip
-"""Others whose real kernels are asked where there are no elements."""
 
 
 def _strides_of_kernel(

@@ -440,10 +440,7 @@ _WITHOUT_BITS: Final = {
     aten._neg_view.default: aten.alias.default,
 }
 """Views that leave work for later readers: where there is no data, there is none to leave."""
-_UNTOLD_VIEWS: Final = {
-    aten.unsafe_split.Tensor, aten.unsafe_split_with_sizes.default, aten._unsafe_view.default
-}  # fmt: skip
-"""Views whose schemas do not say so."""
+_UNTOLD_VIEWS: Final = (aten.unsafe_split.Tensor, aten.unsafe_split_with_sizes.default)
 _RESULTS: dict[Any, Any] = {}
 _MOST_RESULTS: Final = 20_000
 
