@@ -61,6 +61,7 @@ LAYERS = {
     "cpu_calls": ("native/torch_internals", "codegen/numba"),
     "lazy": ("lazy",),
     "lazy_steps": ("lazy",),
+    "lazy_gpu": ("lazy",),
     "lazy_words": ("lazy",),
     "bandwidth": ("codegen/triton", "loopir"),
     "captures": ("bytecode",),

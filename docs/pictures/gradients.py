@@ -85,7 +85,7 @@ def network() -> Picture:
         is_forward = node.name in forward
         kind = "good" if node.name in saved else "" if is_forward else "two"
         held = node.op == "placeholder" or node.name == "exp"
-        cost = f"{price(node, held, False):,.0f}" if is_forward else "backward"
+        cost = f"{price(node, held, ()):,.0f}" if is_forward else "backward"
         boxes[node.name] = ([node.name, cost], kind)
         edges += [(used.name, node.name) for used in node.all_input_nodes]
     picture.text(16, 24, "exp(sin(sin(x))) of 1,000 floats", "title")

@@ -31,6 +31,7 @@ from minitorch2.graph.passes import (
     fold_batch_norm,
     fold_constants,
     fuse_attention,
+    fuse_causal_attention,
     merge_concatenations,
     simplify_algebra,
     simplify_views,
@@ -41,7 +42,7 @@ from minitorch2.graph.verify import verify
 Place: TypeAlias = Literal["pre_grad", "joint", "post_grad"]
 
 PIPELINE: Final[dict[Place, list[Pass]]] = {
-    "pre_grad": [fuse_attention, fold_batch_norm],
+    "pre_grad": [fuse_causal_attention, fuse_attention, fold_batch_norm],
     "joint": [
         eliminate_dead_code,
         simplify_views,

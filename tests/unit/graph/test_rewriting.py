@@ -386,3 +386,7 @@ def test_a_pass_is_given_a_graph_that_is_right():
     module.graph.nodes[1].users.clear()
     with config.patch(verify=True), pytest.raises(VerificationError, match="users are"):
         eliminate_dead_code(module)
+
+
+def test_each_family_of_rules_is_applied_by_the_pass_of_its_name():
+    assert FAMILIES.keys() <= PASSES.keys()

@@ -15,6 +15,7 @@ pass                                    law (``before --> after``)
 ``simplify_algebra``                    ``x * 1`` ``-->`` ``x``, ``-(-x)`` ``-->`` ``x``, and so on
 ``merge_concatenations``                ``cat(split(x))`` ``-->`` ``x``, and so on
 ``fuse_attention``                      ``softmax(q @ k.mT) @ v`` ``-->`` one operator
+``fuse_causal_attention``               attention with a causal mask ``-->`` one that knows it
 ``freeze_parameters``                   a parameter ``-->`` a constant
 ``fold_batch_norm``                     ``batch_norm(conv(x, w))`` ``-->`` ``conv(x, w * factor)``
 ======================================  ========================================================
@@ -26,6 +27,7 @@ from minitorch2.graph.passes.fold_batch_norm import fold_batch_norm
 from minitorch2.graph.passes.fold_constants import fold_constants
 from minitorch2.graph.passes.freeze_parameters import freeze_parameters
 from minitorch2.graph.passes.fuse_attention import fuse_attention
+from minitorch2.graph.passes.fuse_causal_attention import fuse_causal_attention
 from minitorch2.graph.passes.merge_concatenations import merge_concatenations
 from minitorch2.graph.passes.simplify_algebra import simplify_algebra
 from minitorch2.graph.passes.simplify_sizes import simplify_sizes
@@ -38,6 +40,7 @@ __all__ = [
     "fold_constants",
     "freeze_parameters",
     "fuse_attention",
+    "fuse_causal_attention",
     "merge_concatenations",
     "simplify_algebra",
     "simplify_sizes",

@@ -99,7 +99,7 @@ def _is_triangle(
     mask: Tensor, q: Tensor, k: Tensor, value: float = -INFINITY, hides: bool = False, **_: Any
 ) -> bool:
     """Return whether each row sees the columns up to its own number, and no other."""
-    known: Tensor | None = getattr(mask, "known", None)  # see ``passes/fuse_attention.py``
+    known: Tensor | None = getattr(mask, "known", None)  # see ``passes/fuse_causal_attention.py``
     if known is None or known.shape[-2:] != (q.shape[-2], k.shape[-2]) or value > -1e30:
         return False
     sees = known ^ hides if known.dtype == torch.bool else known == 0
@@ -161,8 +161,8 @@ def _add_rule(score_form: str, mask_form: str, weight_form: str) -> None:
     ) -> tuple[Any, Any]:
         scores, factor = scores_of(q, k, scale)
         scores, bias, away = masked(scores, mask, value, q.new_zeros(()))
-        bias = None if is_causal else bias
-        fused = F.scaled_dot_product_attention(q, k, v, bias, is_causal=is_causal, scale=factor)
+        masks = {"is_causal": True} if is_causal else {"attn_mask": bias}
+        fused = F.scaled_dot_product_attention(q, k, v, **masks, scale=factor)
         if away is not None and not is_causal:
             fused = torch.where(away.all(-1, keepdim=True), whole_row(v), fused)
         return weights_of(scores, dtype) @ v, fused

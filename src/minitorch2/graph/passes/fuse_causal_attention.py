@@ -1,12 +1,19 @@
-"""Masks that depend on no input of their graph, computed at compile time on the CPU.
+"""Tell attention that its mask is causal, where the graph computes the mask of constants.
 
-A causal mask is `torch.ones(n, n).tril()` in many programs. Its value decides how attention is
-computed.
+Law, if the mask is the lower triangle::
+
+    softmax(q @ k.mT * scale + mask) @ v  -->  attention(q, k, v, is_causal=True)
+    attention(q, k, v, mask)              -->  attention(q, k, v, is_causal=True)
+
+A causal mask is `torch.ones(n, n).tril()` in many programs. It depends on no input of the graph, so
+its value is computed at compile time, on the CPU. The operator then leaves half of the work out.
+The ways to write the left side are rules in ``graph/patterns/attention.py``.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any, Final
 
@@ -16,10 +23,27 @@ from minitorch2.graph.effects import is_deterministic, is_mutating
 from minitorch2.graph.graph_module import GraphModule
 from minitorch2.graph.interpreter import Interpreter
 from minitorch2.graph.node import Argument, Node, map_items
+from minitorch2.graph.patterns import FAMILIES, apply_rules
+from minitorch2.graph.rewriting import Rewrite, graph_pass
 from minitorch2.graph.symbols import free_symbols
 
 MOST_ELEMENTS: Final = 1 << 24
 """A larger tensor is not computed."""
+
+
+@graph_pass
+def fuse_causal_attention(module: GraphModule) -> Iterator[Rewrite]:
+    """Let one operator do causal attention if the graph computes the mask of constants."""
+    names = [str(node.target) for node in module.graph.nodes]
+    if not any("softmax" in name or "scaled_dot_product" in name for name in names):
+        return
+    masks = constant_values(module)
+    for node, value in masks.items():
+        node.meta["val"].known = value
+    if masks:
+        yield from apply_rules(module, FAMILIES["fuse_causal_attention"])
+    for node in masks:
+        node.meta["val"].known = None
 
 
 class _OnCPU(Interpreter):
@@ -43,7 +67,7 @@ class _OnCPU(Interpreter):
         return is_static and is_known and bool(math.prod(shape) <= MOST_ELEMENTS)
 
 
-def constant_masks(module: GraphModule) -> dict[Node, torch.Tensor]:
+def constant_values(module: GraphModule) -> dict[Node, torch.Tensor]:
     """Return the values of constant nodes; none if one is written to, as views may share it."""
     runner = _OnCPU(module)
     for node in module.graph.nodes:
