@@ -88,3 +88,17 @@ def test_another_mask_is_kept(name: str) -> None:
 
 def test_a_mask_of_a_symbolic_size_is_kept() -> None:
     assert causal_calls(program(CAUSAL["comparison"]), dynamic=True) == 0
+
+
+def test_what_only_made_the_mask_goes_even_if_it_might_have_raised() -> None:
+    def attention(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        rows = torch.arange(q.shape[-2])
+        order = rows[rows]  # an index out of range would raise
+        return F.scaled_dot_product_attention(q, k, v, order[:, None] >= order)
+
+    assert causal_calls(attention) == 1
+    minitorch2.reset()
+    with stages.collect() as log, torch.no_grad():
+        minitorch2.compile(attention, backend="aot_eager")(*(torch.randn(2, 3, 9, 4),) * 3)
+    (text,) = log.texts("aten graph.py")
+    assert "attention" in text and "arange" not in text

@@ -37,13 +37,19 @@ def fuse_causal_attention(module: GraphModule) -> Iterator[Rewrite]:
     names = [str(node.target) for node in module.graph.nodes]
     if not any("softmax" in name or "scaled_dot_product" in name for name in names):
         return
-    masks = constant_values(module)
-    for node, value in masks.items():
-        node.meta["val"].known = value
-    if masks:
-        yield from apply_rules(module, FAMILIES["fuse_causal_attention"])
+    constants = constant_values(module)
+    masks = [node for node, value in constants.items() if value.dim() >= 2]
+    for node in masks:
+        node.meta["val"].known = constants[node]
+    is_changed = False
+    for rewrite in apply_rules(module, FAMILIES["fuse_causal_attention"]) if masks else ():
+        yield rewrite
+        is_changed = True
     for node in masks:
         node.meta["val"].known = None
+    for node in reversed(constants) if is_changed else ():
+        if not node.users:  # it has been computed, so there is no error that it would raise
+            module.graph.erase(node)
 
 
 class _OnCPU(Interpreter):
