@@ -29,6 +29,8 @@ DOCS = Path(__file__).parent
 ROOT = DOCS.parent
 RESULTS = ROOT / "benchmarks" / "results" / "tables"
 REGION = re.compile(r"<!-- result: (\w+) -->\n.*?<!-- end of result -->\n", re.S)
+RENDERED = re.compile(r"<!-- ([a-z0-9, ]+): begin -->\n.*?<!-- \1: end -->", re.S)
+"""What `benchmarks.evaluate.page` writes from its own rows."""
 FIGURE = re.compile(r"<!-- figure: (\w+), (.+?), (\w+) -->.*?<!-- end -->", re.S)
 TYPED = re.compile(
     r"(?<![\w.])\d+(?:\.\d+)?(?= (?:ms|us|s|seconds|microseconds|milliseconds|GB/s|%)(?!\w))"
@@ -225,7 +227,8 @@ def shown_twice(text: str) -> list[str]:
     """The measured numbers that a page's text repeats outside of its regions and programs."""
     shown = set(re.findall(r"<!-- result: (\w+) -->", text))
     numbers = set[str]().union(*(measured(name, odd=name not in shown) for name in CHARTS))
-    prose = re.sub(r"^```.*?^```", "", REGION.sub("", text), flags=re.S | re.M)
+    text = RENDERED.sub("", REGION.sub("", text))
+    prose = re.sub(r"^```.*?^```", "", text, flags=re.S | re.M)
     return sorted(numbers & set(re.findall(r"(?<![\w.:/-])\d+(?:\.\d+)?(?![\w.:/]*\w)", prose)))
 
 

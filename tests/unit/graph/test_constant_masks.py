@@ -102,3 +102,10 @@ def test_what_only_made_the_mask_goes_even_if_it_might_have_raised() -> None:
         minitorch2.compile(attention, backend="aot_eager")(*(torch.randn(2, 3, 9, 4),) * 3)
     (text,) = log.texts("aten graph.py")
     assert "attention" in text and "arange" not in text
+
+
+def test_a_default_device_without_data_changes_nothing() -> None:
+    with torch.device("meta"):
+        inputs = [torch.ones(2, 3, 9, 4) for _ in range(3)]
+        found = minitorch2.compile(program(CAUSAL["a triangle of ones"]))(*inputs)
+    assert (found.device.type, found.shape) == ("meta", (2, 3, 9, 4))

@@ -80,6 +80,6 @@ def constant_values(module: GraphModule) -> dict[Node, torch.Tensor]:
         if is_mutating(node) and not runner.values.keys().isdisjoint(node.all_input_nodes):
             return {}
         if runner.can_run(node):
-            with suppress(Exception):  # the program itself raises it when it runs
+            with suppress(Exception), torch.device("cpu"):  # the program itself raises when it runs
                 runner.values[node] = runner.run_node(node)
     return runner.values
