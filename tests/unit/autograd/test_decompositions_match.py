@@ -139,6 +139,8 @@ UNREACHED = {
     aten.lerp.Tensor: (torch.randn(4), torch.randn(4), torch.rand(4)),
     aten._stack.default: ([torch.randn(3), torch.randn(3)], 1),
     aten._unsafe_index.Tensor: (torch.randn(5, 2), [torch.tensor([4, 0])]),
+    aten.unsafe_split.Tensor: (torch.randn(7, 2), 3),
+    aten.unsafe_split_with_sizes.default: (torch.randn(2, 7), [3, 0, 4], -1),
     aten._reshape_alias.default: (torch.randn(6), [2, 3], [3, 1]),
     aten._index_put_impl.default: (torch.zeros(4), [torch.tensor([1])], torch.ones(1)),
     aten._native_batch_norm_legit_no_training.default: (
