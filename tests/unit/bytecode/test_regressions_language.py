@@ -217,6 +217,76 @@ def test_lazy_modules_are_initialized_by_the_first_call(inside):
     assert log.counts["graphs"] == 1
 
 
+def test_the_first_call_of_a_lazy_module_is_in_the_graph():
+    image = torch.randn(2, 3, 8, 8)
+    module = LazyNet()
+    with stages.collect() as log:
+        minitorch2.compile(module, backend="eager", fullgraph=True)(image)
+    assert log.counts["graphs"] == 1 and type(module.conv) is torch.nn.Conv2d
+
+
+@pytest.mark.parametrize("first", [torch.nn.Dropout(0.5), torch.nn.Identity()])
+def test_lazy_modules_draw_their_parameters_in_the_order_of_the_program(first):
+    def outputs(compile):
+        torch.manual_seed(0)
+        module = torch.nn.Sequential(first, torch.nn.LazyLinear(3), torch.nn.LazyLinear(2))
+        return compile(module)(torch.ones(2, 4)), list(module.parameters()), torch.rand(1)
+
+    with config.patch(fallback_random=True):
+        given = outputs(lambda f: minitorch2.compile(f, backend="eager"))
+    torch.testing.assert_close(given, outputs(lambda f: f))
+
+
+def test_a_lazy_module_with_a_wrong_argument_raises_what_eager_does():
+    for compile in (lambda f: f, minitorch2.compile):
+        with pytest.raises(RuntimeError, match="Expected 3D"):
+            compile(torch.nn.LazyConv2d(3, 3))(torch.randn(4))
+
+
+def test_a_lazy_module_under_a_stance_for_first_calls():
+    with minitorch2.set_stance("aot_eager_then_compile"):
+        module = torch.nn.Sequential(torch.nn.Dropout(0.0), torch.nn.LazyLinear(2))
+        assert minitorch2.compile(module, backend="eager")(torch.ones(2, 4)).shape == (2, 2)
+
+
+# Attributes of tensors, texts of functions --------------------------------------------------------
+
+
+def test_attributes_of_tensors_are_deleted():
+    def f(x, p):
+        x.tag, y = 1, x * 2
+        y.label = 3
+        before = hasattr(x, "tag"), hasattr(y, "label")
+        del x.tag, y.label
+        try:
+            del x.nothing
+        except AttributeError as error:
+            text = str(error)
+        z = p * p.factor if hasattr(p, "factor") else p * 1
+        if hasattr(p, "factor"):
+            del p.factor
+        del p.grad
+        return y, before, hasattr(x, "tag"), hasattr(y, "label"), text, z, p.grad
+
+    def outcome(function):
+        p, x = torch.nn.Parameter(torch.ones(2)), torch.ones(2)
+        p.grad, p.factor = torch.ones(2), 4.0
+        given = function(x, p), function(x, p), x.__dict__, p.__dict__, p.grad
+        return repr(given)
+
+    compiled = minitorch2.compile(f, backend="eager", fullgraph=True)
+    assert outcome(compiled) == outcome(f)
+
+
+def test_texts_of_functions_in_c():
+    def f(x):
+        named = str(torch.Tensor.mul), repr(list.append), f"{torch.cat}", str(F.relu), f"{len}"
+        return x * len(named), named
+
+    compiled = minitorch2.compile(f, backend="eager", fullgraph=True)
+    assert compiled(torch.ones(2))[1] == f(torch.ones(2))[1]
+
+
 # Classes asked about themselves ------------------------------------------------------------------
 
 

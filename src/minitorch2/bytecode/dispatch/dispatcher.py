@@ -215,7 +215,12 @@ class Dispatcher:
             take_turn(turn)
             put_garbage_off()
             with COMPILING, frame_hook.disabled():
-                return self.find(values) or isolated(lambda: self._compile(values))
+                while True:
+                    try:
+                        return self.find(values) or isolated(lambda: self._compile(values))
+                    except UninitializedError as call:
+                        if not self.region.waits or not call.initialize():
+                            return self.call_uncaptured
 
     def _run_while_compiling(self, values: tuple[object, ...]) -> Run | None:
         """Find an entry or run in Python, and let another thread compile; None if this one has to.
@@ -266,10 +271,7 @@ class Dispatcher:
             return None
         self._note_varying(values)
         before = len(self.entries)
-        try:
-            compiled = self.region.compile(self.function, values, frozenset(self.cache.varying))
-        except UninitializedError:
-            return self.call_uncaptured
+        compiled = self.region.compile(self.function, values, frozenset(self.cache.varying))
         if compiled is None:
             return None
         if len(self.entries) > before:  # another thread was here while the backend ran

@@ -64,13 +64,6 @@ def shuffled(generator: Any, count: int) -> list[int]:
     return places
 
 
-def shuffled_array(generator: Any, count: int) -> Any:
-    """Return the old index of each row after ``generator.shuffle`` of an array of `count` rows."""
-    places = np.arange(count)
-    generator.shuffle(places)
-    return places
-
-
 def state_of(generator: Any) -> Any:
     """Return the state of a generator."""
     if isinstance(generator, random.Random):

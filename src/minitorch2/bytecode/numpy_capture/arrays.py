@@ -72,6 +72,9 @@ OPERATORS: Final = {
 SAME_FUNCTION: Final = words("all any max mean min prod ptp std sum var")
 """Methods that do what NumPy's function of their name does, with the same arguments."""
 
+_NEED_VALUE: Final = words("int index round trunc floor ceil str repr format hash")
+"""Special methods whose result is no array: a scalar from outside is fixed for them."""
+
 UFUNC_METHODS: Final[dict[str, Any]] = {
     "clip": CLIP,
     "conj": np.conjugate,
@@ -86,7 +89,8 @@ class ArrayVariable(VariableTracker):
         tensor: shares the array's memory.
         is_scalar: it is a scalar of no dimension, such as ``numpy.float32(1)``.
         read_only: it may be a view that NumPy forbids to write to; captured code reads it only.
-        fix: fixes a scalar from outside by a guard, and returns it; None if data tell its value.
+        fix: fixes by guards a scalar that is from outside, or computed from such scalars, and
+            returns it; None if data tell its value.
     """
 
     def __init__(
@@ -130,7 +134,7 @@ class ArrayVariable(VariableTracker):
         return super().hash_key() if self.fix is None else ConstantVariable(self.fix()).hash_key()
 
     def truth(self, evaluator: Evaluator) -> bool:
-        return self.tensor.truth(evaluator)
+        return self.tensor.truth(evaluator) if self.fix is None else bool(self.fix())
 
     def items(self, evaluator: Evaluator) -> list[VariableTracker]:
         count = self.call_method(evaluator, "__len__", [], {})
@@ -192,11 +196,16 @@ class ArrayVariable(VariableTracker):
         body = bodies.METHODS.get(name)
         if body is None:
             unsupported(CODE, f"ndarray.{name} is not captured")
-        return call_body(evaluator, body, [self, *args], kwargs)
+        made = call_body(evaluator, body, [self, *args], kwargs)
+        if self.is_scalar and isinstance(made, ArrayVariable) and not made.ndim:
+            made.is_scalar = True  # a method of a scalar gives no array without dimensions
+        return made
 
     def _operator(self, evaluator: Evaluator, name: str, args: Arguments) -> VariableTracker:
         plain, operands = name.strip("_"), [self, *args]
         named: dict[str, VariableTracker] = {}
+        if self.fix is not None and plain in _NEED_VALUE and all(a.is_constant() for a in args):
+            return ConstantVariable(getattr(self.fix(), name)(*(a.as_constant() for a in args)))
         if plain in ("int", "float", "complex", "index"):
             return self.tensor.call_method(evaluator, name, args, {})
         if plain not in OPERATORS and plain[1:] in OPERATORS and plain[0] == "i":

@@ -88,7 +88,8 @@ def wrap_scalar(capture: Capture, value: np.generic, source: Source) -> Variable
     place = FromNumpySource(AsArraySource(source))
     held = capture.wrap(torch.from_numpy(np.array(value)), place)
     assert isinstance(held, TensorVariable)
-    return ArrayVariable(held, True, fix=fix, source=source, guards=guards | held.guards)
+    fixed = None if source in capture.frame.varying else fix
+    return ArrayVariable(held, True, fix=fixed, source=source, guards=guards | held.guards)
 
 
 def wrap_generator(capture: Capture, value: Any, source: Source) -> VariableTracker:

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from minitorch2.bytecode.guards.drawing import set_state, shuffled, shuffled_array, state_of
+from minitorch2.bytecode.guards.drawing import set_state, shuffled, state_of
 from minitorch2.bytecode.guards.sources import ItemSource
 from minitorch2.bytecode.numpy_capture.arrays import ArrayVariable
 from minitorch2.bytecode.trackers import operations
@@ -200,3 +200,10 @@ def seed_global(evaluator: Evaluator, seed: VariableTracker = NONE) -> VariableT
     owner: Any = np.random.rand
     generator = evaluator.capture.wrap(owner.__self__, None)
     return generator.call_method(evaluator, "seed", [seed], {})
+
+
+def shuffled_array(generator: Any, count: int) -> Any:
+    """Return the old index of each row after ``generator.shuffle`` of an array of `count` rows."""
+    places = np.arange(count)
+    generator.shuffle(places)
+    return places

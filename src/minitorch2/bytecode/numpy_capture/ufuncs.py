@@ -90,11 +90,29 @@ class UfuncVariable(ConstantObjectVariable):
             parts = [np.floor_divide, np.remainder]
             made = [evaluator.capture.wrap(p, None).call(evaluator, args, kwargs) for p in parts]
             return TupleVariable(made)
+        result = self._computed(evaluator, args, kwargs)
+        if not kwargs and isinstance(result, ArrayVariable) and result.is_scalar:
+            result.fix = self._fixed(args)
+        return result
+
+    def _computed(self, evaluator: Evaluator, args: Arguments, kwargs: Keywords) -> VariableTracker:
         if self.value in ufuncs.UFUNCS:
             return call_body(evaluator, ufuncs.UFUNCS[self.value], args, kwargs)
         if self.value not in UFUNCS:
             unsupported(CODE, f"numpy.{self.value.__name__} is not captured")
         return Call(evaluator, self.value, args, **kwargs).result()
+
+    def _fixed(self, args: Arguments) -> Callable[[], np.generic] | None:
+        """Return what fixes a result by fixing its operands; None if data tell one of them."""
+        known = [arg.fix if isinstance(arg, ArrayVariable) else _known(arg) for arg in args]
+        if None in known:
+            return None
+
+        def fix() -> np.generic:
+            with np.errstate(all="ignore"):
+                return self.value(*(value() for value in known if value is not None))  # type: ignore[no-any-return]
+
+        return fix
 
     def call_method(
         self, evaluator: Evaluator, name: str, args: Arguments, kwargs: Keywords
@@ -109,6 +127,10 @@ class UfuncVariable(ConstantObjectVariable):
         if name not in METHODS:
             unsupported(CODE, f"numpy.{self.value.__name__}.{name} is not captured")
         return call_body(evaluator, METHODS[name], [self, *args], kwargs)
+
+
+def _known(value: VariableTracker) -> Callable[[], object] | None:
+    return value.as_constant if value.is_constant() else None
 
 
 class Call:

@@ -8,8 +8,8 @@ from textwrap import indent
 
 from minitorch2.bytecode.compiling.compiled_frame import CompiledFrame
 from minitorch2.bytecode.guards import ShapeCondition
+from minitorch2.bytecode.observe.sizes import SizeReport, size_report
 from minitorch2.foundation.notebook import text_in_notebook
-from minitorch2.graph.symbols.report import SizeReport, size_report
 
 
 @dataclass(frozen=True)

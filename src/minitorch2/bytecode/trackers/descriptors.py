@@ -314,6 +314,8 @@ class BuiltinMethodVariable(VariableTracker):
         if name in ("__eq__", "__ne__") and self.owner is None:
             same = self.value is getattr(args[0], "value", None)
             return evaluator.capture.wrap(name == "__eq__" if same else NotImplemented, None)
+        if name in ("__str__", "__repr__", "__format__") and self.owner is None:
+            return evaluator.capture.wrap(repr(self.value), None)
         return super().call_method(evaluator, name, args, kwargs)
 
     def call(self, evaluator: Evaluator, args: Arguments, kwargs: Keywords) -> VariableTracker:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import types
 from collections.abc import Hashable
-from typing import Any
+from typing import Any, Final
 
 from minitorch2.bytecode.trackers.base import Arguments, Keywords, VariableTracker, unsupported
 from minitorch2.bytecode.trackers.get_attr import GetAttrVariable
 from minitorch2.bytecode.trackers.interfaces import Evaluator, Residual
 from minitorch2.bytecode.trackers.observed import raise_as_observed
+
+_TEXTS: Final = ("__str__", "__repr__", "__format__")
+_PLAIN: Final = types.BuiltinFunctionType | types.FunctionType
 
 
 class KnownObjectVariable(VariableTracker):
@@ -44,6 +47,8 @@ class KnownObjectVariable(VariableTracker):
         if name in ("__eq__", "__ne__") and compares_by_identity(type(self.value)):
             same = self.value is getattr(args[0], "value", None)
             return evaluator.capture.wrap(name == "__eq__" if same else NotImplemented, None)
+        if name in _TEXTS and isinstance(self.value, _PLAIN):
+            return evaluator.capture.wrap(repr(self.value), None)
         method = self.get_attribute(evaluator, name)
         if isinstance(method, GetAttrVariable):  # it would call this method again
             return unsupported("call", f"method {name!r} of {self}")

@@ -7,6 +7,7 @@ program* raises; the user's own ``try`` catches it, if there is one.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NoReturn
 
 from minitorch2.bytecode.trackers.base import VariableTracker
@@ -39,7 +40,12 @@ class ObservedError(Exception):
 
 
 class UninitializedError(Exception):
-    """A lazy module is called for the first time: Python makes this call, which initializes it."""
+    """A lazy module is called for the first time: when it has parameters, capture begins anew."""
+
+    def __init__(self, initialize: Callable[[], bool]) -> None:
+        """Take what makes the parameters; it returns False if Python has to make the call."""
+        super().__init__()
+        self.initialize = initialize
 
 
 def raise_observed(kind: type[BaseException], *arguments: object) -> NoReturn:

@@ -143,3 +143,37 @@ def test_zeros_of_numpy_as_keys_are_told_apart_by_their_signs():
     assert compiled(torch.ones(1)) == show(torch.ones(1))
     table[np.float32(-0.0)] = table.pop(0)
     assert compiled(torch.ones(1))[1] == ["-0.0"]
+
+
+SCALAR_PROGRAMS = [
+    lambda s: (s.astype(np.int64), s.copy(), s.T, s.squeeze(), s.reshape(()), s.transpose()),
+    lambda s: (s.view(np.int32), np.arange(3, dtype=np.int32).view("f4"), s.ravel()),
+    lambda s: ("large" if s * 2 > 1 else "small", max(s, np.float32(2)), min(3, s), s in (1.5, 2)),
+    lambda s: (int(s), round(s, 1), list(range(int(s) + 1)), [1, 2, 3][int(s)], bool(s)),
+    lambda s: (str(s), f"{s:.2f} {s}", repr(s + 1), hash(s) == hash(1.5)),
+]
+
+
+@pytest.mark.parametrize("program", SCALAR_PROGRAMS)
+def test_a_scalar_from_outside_is_a_scalar_of_the_same_class_and_value(program):
+    def f(x, s):
+        return x * 2, program(s)
+
+    compiled = capture(f, fullgraph=True)
+    with stages.collect() as log:
+        for value in (np.float32(1.5), np.float32(0.25), np.float32(1.5)):
+            given, wanted = compiled(torch.ones(2), value)[1], program(value)
+            assert repr(given) == repr(wanted)
+            assert [type(part) for part in given] == [type(part) for part in wanted]
+    assert log.counts["graphs"] <= 2
+
+
+def test_a_scalar_that_varies_is_fixed_a_few_times_only():
+    def f(x, s):
+        return x * s if s > 0.5 else x - s
+
+    compiled = capture(f, recompile_limit=8)
+    with stages.collect() as log:
+        for value in np.linspace(0, 1, 20, dtype=np.float32):
+            torch.testing.assert_close(compiled(torch.ones(2), value), f(torch.ones(2), value))
+    assert log.counts["graphs"] < 12

@@ -54,7 +54,7 @@ FUNCTIONS: Final[dict[Any, Body]] = {
 """NumPy's function to its body."""
 
 METHODS: Final[dict[str, Body]] = {
-    **_bodies(creation, "astype copy fill"),
+    **_bodies(creation, "astype copy fill view"),
     **_bodies(
         arranging,
         "diagonal flatten item nonzero ravel repeat reshape squeeze swapaxes take tolist transpose",
@@ -69,7 +69,7 @@ READ_ONLY: Final = frozenset({creation.diag, arranging.diagonal, arranging.broad
 """Bodies that give views which NumPy forbids to write to."""
 
 VIEWS: Final = READ_ONLY.union(
-    _bodies(creation, "array asarray ascontiguousarray astype").values(),
+    _bodies(creation, "array asarray ascontiguousarray astype view").values(),
     _bodies(
         arranging, "array_split broadcast_arrays ravel reshape squeeze swapaxes transpose"
     ).values(),

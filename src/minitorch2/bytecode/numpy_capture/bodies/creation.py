@@ -201,6 +201,14 @@ def astype(
     return self.to(torch_dtype(dtype), copy=bool(copy))
 
 
+def view(self: Any, dtype: Any = None) -> Any:
+    """``ndarray.view``: the same memory, read as another type"""
+    wanted = self.dtype if dtype is None else torch_dtype(dtype)
+    if wanted.itemsize != self.dtype.itemsize:
+        refuse("a view with elements of another size")
+    return self.view(wanted)
+
+
 def fill(self: Any, value: Any) -> None:
     """``ndarray.fill``"""
     self.copy_(tensor_of(value, NUMPY_DTYPES[self.dtype]).expand(self.shape))

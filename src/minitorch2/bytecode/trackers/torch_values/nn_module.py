@@ -7,7 +7,8 @@ its class, one for its hooks, and the guards of the attributes that the program 
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from types import FunctionType
 from typing import Any, Final
@@ -27,6 +28,7 @@ from minitorch2.bytecode.trackers.python_values.mapping import DictVariable
 from minitorch2.bytecode.trackers.python_values.objects import ObjectVariable
 from minitorch2.bytecode.trackers.python_values.sequence import ListVariable
 from minitorch2.bytecode.trackers.torch_values.torch_function import handles
+from minitorch2.graph.effects import is_random
 from minitorch2.native.cpython.guard_machine import Op
 
 REGISTRIES: Final = ("_parameters", "_buffers", "_modules")
@@ -169,7 +171,7 @@ class ModuleVariable(ObjectVariable):
         evaluator.capture.add_guard(id_match(place, custom, evaluator.source_line()))
         evaluator.capture.add_guard(GlobalHooks(hooks_of_all_modules()))
         if isinstance(self.value, LazyModuleMixin) and self.value.has_uninitialized_params():
-            raise UninitializedError
+            raise UninitializedError(self._initializer(evaluator, args))
         if self._has_hooks(evaluator):
             found_in, implementation = class_lookup(self.cls, "_call_impl")
             function = class_function(evaluator, found_in, "_call_impl", implementation)
@@ -227,3 +229,26 @@ class ModuleVariable(ObjectVariable):
         """``nn.Module.__setattr__`` keeps a name in one place: either registered or plain."""
         registries: list[Any] = [self.instance_dict().get(registry, ()) for registry in REGISTRIES]
         return not any(name in registry for registry in registries)
+
+    def _initializer(self, evaluator: Evaluator, args: Arguments) -> Callable[[], bool]:
+        """Return what makes the parameters of a lazy module, or returns False.
+
+        PyTorch's own need the sizes of one argument. They draw random numbers, so the graph may
+        not have drawn any before them.
+        """
+        module: Any = self.value
+        nodes = evaluator.capture.root.nodes
+        rule = type(module).initialize_parameters.__module__
+        fake = getattr(args[0], "fake", None) if len(args) == 1 else None
+        is_known = rule.startswith("torch.nn.modules") and not hooks_of_all_modules()
+        if fake is None or not is_known or any(map(is_random, nodes)):
+            return lambda: False
+        sizes = [size if isinstance(size, int) else size.node.hint for size in fake.shape]
+
+        def initialize() -> bool:
+            with suppress(Exception):  # Python's call raises it once more, at the user's line
+                module._infer_parameters(module, (torch.empty(sizes, device="meta"),))
+                return True
+            return False
+
+        return initialize

@@ -263,8 +263,10 @@ class TensorVariable(VariableTracker):
         pending = evaluator.capture.side_effects.load_attribute(self, name)
         if isinstance(pending, VariableTracker):
             return pending
+        if pending is not None:
+            raise_observed(AttributeError, f"'Tensor' object has no attribute {name!r}")
         real = self.real(evaluator)
-        if pending is not None or real is None or name not in self.own_attributes:
+        if real is None or name not in self.own_attributes:
             return None
         assert self.source is not None
         place = ItemSource(AttributeSource(self.source, "__dict__"), name)
@@ -344,6 +346,16 @@ class TensorVariable(VariableTracker):
             effects.new_object(self)
         effects.store_attribute(self, name, value)
 
+    def delete_attribute(self, evaluator: Evaluator, name: str) -> None:
+        if name == "grad":
+            self.set_attribute(evaluator, name, NONE)
+            return
+        if hasattr(torch.Tensor, name):
+            super().delete_attribute(evaluator, name)
+        self.get_attribute(evaluator, name)  # which guards that there is one, or raises
+        effects, existed = evaluator.capture.side_effects, name in self.own_attributes
+        effects.delete_attribute(self, name, existed=existed)
+
     # Methods ------------------------------------------------------------------------------------
 
     def call_method(
@@ -381,8 +393,8 @@ class TensorVariable(VariableTracker):
             return self._operator(evaluator, name, args)
         if shared_attribute(torch.Tensor, name) is MISSING:
             raise_observed(AttributeError, f"'Tensor' object has no attribute {name!r}")
-        capture = evaluator.capture
-        return capture.call_in_graph(evaluator, "call_method", name, [self, *args], kwargs)
+        call = evaluator.capture.call_in_graph
+        return call(evaluator, "call_method", name, [self, *args], kwargs)
 
     def _read_number(self, evaluator: Evaluator, convert: Any) -> VariableTracker:
         """``x.item()``: a number that only data will tell."""
@@ -414,8 +426,7 @@ class TensorVariable(VariableTracker):
         real = self.real(evaluator)
         if name == "is_inference":
             return ConstantVariable((self.fake.meta if real is None else real).is_inference())
-        nodes = self.node.graph.nodes
-        values = [node.meta["val"] for node in nodes if "val" in node.meta]
+        values = [node.meta["val"] for node in self.node.graph.nodes if "val" in node.meta]
         if any(isinstance(value, torch.Tensor) and value.is_complex() for value in values):
             unsupported("tensor-method", f"Tensor.{name}: conjugation may be put off")
         return self if name.startswith("resolve") else ConstantVariable(False)
@@ -449,8 +460,7 @@ class TensorVariable(VariableTracker):
             function = BINARY[f"__{name[3:]}"]
             return call(evaluator, "call_function", function, [args[0], self])
         if name.startswith("__i") and f"__{name[3:]}" in BINARY:
-            function = getattr(operator, name.strip("_"))
-            return call(evaluator, "call_function", function, [self, *args])
+            return call(evaluator, "call_function", getattr(operator, name[2:-2]), [self, *args])
         if shared_attribute(torch.Tensor, name) is MISSING:
             raise_observed(AttributeError, f"'Tensor' object has no attribute {name!r}")
         return in_python(evaluator, name, [self, *args])
