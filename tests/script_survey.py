@@ -7,6 +7,7 @@ torch.jit reads must give its results again. The script of a model or of a class
 evaluation mode, must give eager's results.
 
 python -m tests.script_survey                       functions and modules of torch.nn
+python -m tests.script_survey forwards              the classes of torch.nn that define `forward`
 python -m tests.script_survey vision                the models of timm, if it is installed
 python -m tests.script_survey vision --stop 40      the first of them
 python -m tests.script_survey packages              classes drawn from the packages that there are
@@ -19,6 +20,7 @@ Each program has a process of its own, and is refused after `LIMIT` seconds of c
 """
 
 import argparse
+import ast
 import copy
 import inspect
 import io
@@ -34,11 +36,13 @@ from contextlib import suppress
 from functools import partial
 from importlib.util import find_spec
 from itertools import islice
+from pathlib import Path
 from time import perf_counter
 from typing import Any
 
 import torch
 import torch.nn.functional as functional
+from torch import nn
 
 from benchmarks.zoo.observe import difference, leaves, observe
 from benchmarks.zoo.programs import MODULE, Program, programs
@@ -100,6 +104,63 @@ def modules() -> Iterator[tuple[str, Check]]:
     for program in programs():
         if program.suite == MODULE:
             yield program.name, partial(check_model, program)
+
+
+def forwards() -> Iterator[tuple[str, Check]]:
+    """The classes of `torch.nn.modules` with a `forward` of their own, by a program of each."""
+    found: dict[type | None, Program] = {}
+    of_parts: dict[type | None, Program] = {}
+    for program in programs():
+        if program.suite == MODULE:
+            whole, *parts = map(owner_of_forward, program.make().modules())
+            found.setdefault(whole, program)
+            of_parts = dict.fromkeys(parts, program) | of_parts
+    found = of_parts | found
+    classes = sorted(classes_with_forward(), key=lambda cls: cls.__name__)
+    for cls in classes:
+        yield cls.__name__, partial(check_model_of, found.get(cls))
+    definitions = sum(map(definitions_of_forward, Path(nn.modules.__file__).parent.glob("*.py")))
+    others = definitions - len(classes)
+    print(
+        f"{definitions} definitions of `forward` in torch.nn.modules: {len(classes)} of modules, "
+        f"{others} of overloads without a body and of autograd functions",
+        file=sys.stderr,
+    )
+
+
+def classes_with_forward() -> set[type]:
+    """Return the classes of modules that define `forward` in a file of `torch.nn.modules`."""
+    files = [module for name, module in sys.modules.items() if name.startswith("torch.nn.modules.")]
+    classes = [c for file in files for c in vars(file).values() if isinstance(c, type)]
+    return {c for c in classes if issubclass(c, nn.Module) and is_owner(c)}
+
+
+def is_owner(cls: type) -> bool:
+    return "forward" in vars(cls) and cls.__module__.startswith("torch.nn.modules.")
+
+
+def owner_of_forward(module: nn.Module) -> type | None:
+    """Return the class of `torch.nn` that defines what a call of a module runs."""
+    owner = next((cls for cls in type(module).__mro__ if "forward" in vars(cls)), nn.Module)
+    return owner if is_owner(owner) else None
+
+
+def definitions_of_forward(file: Path) -> int:
+    """Count the methods of this name in a file."""
+    bodies = (n.body for n in ast.walk(ast.parse(file.read_text())) if isinstance(n, ast.ClassDef))
+    return sum(isinstance(n, ast.FunctionDef) and n.name == "forward" for b in bodies for n in b)
+
+
+def check_model_of(program: Program | None) -> None:
+    """Check the program of a class.
+
+    Raises:
+        ScriptError: the model cannot be scripted.
+        WrongError: something differs, or no program calls the class.
+    """
+    if program is None:
+        raise WrongError("no program calls it")
+    check_model(program)
 
 
 def vision() -> Iterator[tuple[str, Check]]:
@@ -293,6 +354,7 @@ Suite = Callable[[], Iterator[tuple[str, Check]]]
 SUITES: dict[str, tuple[Suite, str]] = {
     "functions": (functions, "functions of torch.nn.functional are compiled"),
     "modules": (modules, "modules of torch.nn are scripted and right"),
+    "forwards": (forwards, "forwards that classes of torch.nn define are scripted and right"),
     "vision": (vision, "models of timm are scripted and right"),
     "packages": (packages, "classes of packages are scripted and right"),
     "saved": (saved, "archives of ours are right in torch.jit"),

@@ -1,13 +1,14 @@
 """Parts of programs of the field that scripts once took wrongly, or not at all."""
 
 import io
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 import torch
 from torch import Tensor, nn
 
 from minitorch2 import jit
+from minitorch2.script.syntax.errors import ScriptError
 
 CALLS = 4
 """The first call is watched, the others run the plan."""
@@ -117,3 +118,29 @@ def on_device(x: Tensor) -> Tensor:
 
 def test_a_device_is_a_constant_although_it_is_a_context_manager():
     assert torch.equal(jit.script(on_device)(torch.ones(2)), on_device(torch.ones(2)))
+
+
+def count_of_number(n: int) -> int:
+    return len(n)  # type: ignore[arg-type]
+
+
+def count_of_anything(n: Any) -> int:
+    return len(n)
+
+
+def count_of_rest(v: int | float | str | list[int]) -> int:
+    return 0 if isinstance(v, int | float | str) else len(v)
+
+
+@pytest.mark.parametrize("function", [count_of_number, count_of_anything])
+def test_len_of_what_is_no_list_is_refused_and_not_taken_as_a_list_of_it(function):
+    with pytest.raises(ScriptError, match="len"):
+        jit.script(function)
+
+
+def test_len_of_the_rest_of_a_union_counts_its_elements_or_is_refused():
+    try:
+        script = jit.script(count_of_rest)
+    except ScriptError:
+        return
+    assert script([1, 2]) == 2

@@ -63,7 +63,8 @@ class ScriptFunction:
         self._again = again
         self._version = Version(compiled, self.is_method)
         self._versions = [self._version]
-        self.call: Callable[..., Any] = lambda *inputs: self.run(None, inputs)
+        self._directly: Callable[..., Any] = lambda *inputs: self.run(None, inputs)
+        self.call = self._directly
         self.__name__ = compiled.name.rpartition(".")[2]
         self.__doc__ = getattr(original, "__doc__", None)
 
@@ -71,6 +72,11 @@ class ScriptFunction:
         return f"<script function {self.name}>"
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if not kwargs and self.call is self._directly:
+            version = self._version
+            is_fitting = tuple(map(type, args)) in version.fitting
+            if is_fitting and RECORDING.get() is None and version.is_up_to_date():
+                return version.executor.run(args)  # the usual call: there is nothing to bind
         return self.call(*self.bind(args, kwargs))
 
     def bind(self, args: Sequence[Any], kwargs: dict[str, Any]) -> list[Any]:
@@ -102,8 +108,7 @@ class ScriptFunction:
             ScriptError: it cannot be compiled anew.
         """
         if changed := first_changed(self._version.compiled.constants):
-            holding = (v for v in self._versions if not first_changed(v.compiled.constants))
-            version = next(holding, None)
+            version = next((v for v in self._versions if v.is_up_to_date()), None)
             if version is None:
                 if self._again is None:
                     raise changed.error()
@@ -189,6 +194,10 @@ class Version:
         self.is_method = is_method
         self.fitting: set[tuple[type, ...]] = set()
         """Classes of arguments that fit, of those whose class alone decides that."""
+
+    def is_up_to_date(self) -> bool:
+        """Tell whether Python's objects hold what the graph has read of them."""
+        return first_changed(self.compiled.constants) is None
 
     @property
     def inlined_graph(self) -> Graph:

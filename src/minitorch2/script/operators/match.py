@@ -12,6 +12,7 @@ from typing import Any, Final, TypeAlias
 
 from minitorch2.script.ir.graph import Graph, Value
 from minitorch2.script.ir.types import (
+    ANY,
     BOOL,
     COMPLEX,
     DEVICE,
@@ -247,6 +248,8 @@ class Binding:
         if not isinstance(wanted, ListType) or parameter is not self._last_positional():
             return None
         if parameter.fixed_length is not None or not isinstance(wanted.element, PrimitiveType):
+            return None
+        if wanted.element == ANY:  # `len(x)` would count x itself
             return None
         found = [plan_conversion(v, wanted.element, implicit=self.implicit) for v in rest]
         known = [plan for plan in found if plan is not None]

@@ -207,11 +207,15 @@ class Program:
         *,
         varying: bool,
     ) -> Iterator[str]:
-        """Yield the conditions on the sizes and strides of an input."""
+        """Yield the conditions on the sizes and strides of an input.
+
+        One question tells the strides of a contiguous tensor, unless a size of 1 hides one.
+        """
         if not varying:
             if known != tuple(value.shape):
                 yield f"{name}.shape == {tuple(value.shape)}"
-            yield f"{name}.stride() == {value.stride()}"
+            is_told = value.is_contiguous() and min(value.shape, default=0) > 1
+            yield f"{name}.is_contiguous()" if is_told else f"{name}.stride() == {value.stride()}"
             return
         yield f"{name}.dim() == {value.dim()}"
         yield f"{name}.is_contiguous()"
