@@ -26,6 +26,7 @@ from typing import Annotated, get_args, get_origin, get_type_hints
 
 from minitorch2.errors import ConfigError
 from minitorch2.errors.cautions import caution
+from minitorch2.foundation.blocks import holding
 from minitorch2.logs import ENVIRONMENT_VARIABLE as LOGS_VARIABLE
 from minitorch2.logs import OUT_VARIABLE, get_logger
 
@@ -258,14 +259,9 @@ def patch(**changes: Value) -> AbstractContextManager[Config]:
     return _patched(changes)
 
 
-@contextmanager
-def use(config: Config) -> Iterator[Config]:
+def use(config: Config) -> AbstractContextManager[Config]:
     """Put a whole `Config` in force, for example one kept from another thread."""
-    token = _CURRENT.set(config)
-    try:
-        yield config
-    finally:
-        _CURRENT.reset(token)
+    return holding(_CURRENT, config)
 
 
 @contextmanager

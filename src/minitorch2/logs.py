@@ -23,13 +23,13 @@ import difflib
 import logging
 import os
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 
 from minitorch2.errors import ConfigError
+from minitorch2.foundation.blocks import holding
 
 ROOT = "minitorch2"
 ENVIRONMENT_VARIABLE = "MINITORCH2_LOGS"
@@ -137,14 +137,9 @@ def compile_id() -> str:
     return _COMPILE_ID.get()
 
 
-@contextmanager
-def compiling(identity: str) -> Iterator[None]:
+def compiling(identity: str) -> AbstractContextManager[object]:
     """Let messages inside the block belong to this compilation."""
-    token = _COMPILE_ID.set(identity)
-    try:
-        yield
-    finally:
-        _COMPILE_ID.reset(token)
+    return holding(_COMPILE_ID, identity)
 
 
 class _CompileId(logging.Filter):

@@ -19,6 +19,7 @@ from minitorch2.api.compile_options import MODES, Options, known_mode, options_o
 from minitorch2.api.compiled_module import compile_module
 from minitorch2.backends import fitting_backend, lookup_backend
 from minitorch2.bytecode import numpy_capture as numpy_capture  # an extension: it registers itself
+from minitorch2.bytecode import optimizer_capture as optimizer_capture  # likewise
 from minitorch2.bytecode.compiling.compile_frame import Backend
 from minitorch2.bytecode.compiling.reasons import page_of
 from minitorch2.bytecode.dispatch import Dispatcher, Region, original_of, reset_regions

@@ -37,6 +37,7 @@ from minitorch2.autograd.trace import Decompositions, Tracer
 from minitorch2.autograd.tracing_state import tracing_state
 from minitorch2.autograd.wrappers import WrappedGradient
 from minitorch2.errors import UnsupportedError, at_line
+from minitorch2.foundation.blocks import replacing
 from minitorch2.graph.composite import Composite
 from minitorch2.graph.effects import bare_name
 from minitorch2.graph.fake_tensor import FakeConverter, FakeTensor, env_of, fake_like, storage_key
@@ -540,15 +541,12 @@ class _SourceInterpreter(Interpreter):
             return self.tracer.record_check(node)
         if is_symbol_node(node) and self.env is not None and node.op == "call_function":
             return node.meta["val"]
-        outer = self.tracer.checkpoint
+        checkpoint, action = self.tracer.checkpoint, f"tracing {bare_name(node) or node.op}"
         if getattr(node.target, "is_recomputed", False):
-            self.tracer.checkpoint = outer or node.name
-        action = f"tracing {bare_name(node) or node.op}"
-        try:
-            with self._same_symbols(node), at_line(action, node.meta.get("source")):
-                value = super().run_node(node)
-        finally:
-            self.tracer.checkpoint = outer
+            checkpoint = checkpoint or node.name
+        around = replacing(self.tracer, "checkpoint", checkpoint)
+        with around, self._same_symbols(node), at_line(action, node.meta.get("source")):
+            value = super().run_node(node)
         history: Any = value.grad_fn if isinstance(value, torch.Tensor) else None
         if self.tracer.source is not None and history is not None:
             history.metadata.setdefault("source", self.tracer.source)

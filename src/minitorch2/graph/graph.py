@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from typing import Any
 
 from minitorch2.errors import VerificationError
+from minitorch2.foundation.blocks import replacing
 from minitorch2.graph.names import PackedCallable
 from minitorch2.graph.node import Argument, Node, Target, map_items, map_nodes
 from minitorch2.graph.scope import Scope
@@ -148,20 +149,13 @@ class Graph:
         self._unlink(node)
         self._link(node, successor)
 
-    @contextmanager
-    def inserting_before(self, node: Node | None) -> Iterator[None]:
+    def inserting_before(self, node: Node | None) -> AbstractContextManager[object]:
         """Put new nodes in front of ``node`` (None: at the end)."""
-        saved, self._insert_before = self._insert_before, node or self._root
-        try:
-            yield
-        finally:
-            self._insert_before = saved
+        return replacing(self, "_insert_before", node or self._root)
 
-    @contextmanager
-    def inserting_after(self, node: Node) -> Iterator[None]:
+    def inserting_after(self, node: Node) -> AbstractContextManager[object]:
         """Put new nodes behind ``node``, in the order they are made."""
-        with self.inserting_before(node.next):
-            yield
+        return self.inserting_before(node.next)
 
     def unique_name(self, base: str) -> str:
         """``base`` as a fresh identifier: builtins and keywords get ``_1``, repeats count up."""

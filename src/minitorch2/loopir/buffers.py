@@ -16,7 +16,7 @@ fixed, once.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
@@ -24,6 +24,7 @@ from typing import Any, TypeAlias
 import sympy
 import torch
 
+from minitorch2.foundation.blocks import holding
 from minitorch2.graph.functional_call import FunctionalCall
 from minitorch2.graph.node import Node
 from minitorch2.graph.symbols.conditions import Condition
@@ -265,11 +266,6 @@ def current_table() -> BufferTable:
     return _TABLE.get()
 
 
-@contextmanager
-def use_table(table: BufferTable) -> Iterator[BufferTable]:
+def use_table(table: BufferTable) -> AbstractContextManager[BufferTable]:
     """Register buffers in `table` inside the block."""
-    token = _TABLE.set(table)
-    try:
-        yield table
-    finally:
-        _TABLE.reset(token)
+    return holding(_TABLE, table)

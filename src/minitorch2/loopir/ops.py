@@ -29,8 +29,8 @@ This is `V.ops` of the PyTorch 2 paper, section 4.3.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import partial
@@ -38,6 +38,7 @@ from typing import Any, Literal, Protocol, TypeVar, cast
 
 import torch
 
+from minitorch2.foundation.blocks import holding
 from minitorch2.loopir.expressions import Expr
 
 Number = bool | int | float
@@ -278,11 +279,6 @@ class _CurrentHandler:
 ops = cast(OpsHandler[Value], _CurrentHandler())
 
 
-@contextmanager
-def use_handler(handler: OpsHandler[Any]) -> Iterator[None]:
+def use_handler(handler: OpsHandler[Any]) -> AbstractContextManager[object]:
     """Let `handler` answer `ops.*` inside the block; blocks nest, and each thread has its own."""
-    token = _HANDLER.set(handler)
-    try:
-        yield
-    finally:
-        _HANDLER.reset(token)
+    return holding(_HANDLER, handler)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,6 +20,7 @@ from time import perf_counter
 from typing import Any, TypeAlias
 
 from minitorch2 import logs
+from minitorch2.foundation.blocks import holding
 from minitorch2.foundation.compile_lock import new_lock
 
 Watch: TypeAlias = Callable[[Any, Any], None]
@@ -140,18 +141,13 @@ def written(directory: str | Path) -> Iterator[None]:
         yield
 
 
-@contextmanager
-def collect_into(logs: tuple[StageLog, ...]) -> Iterator[None]:
+def collect_into(logs: tuple[StageLog, ...]) -> AbstractContextManager[object]:
     """Report to logs that were opened elsewhere.
 
     A backward graph may be compiled later, on a thread of the autograd engine: it keeps
     `open_logs()` from the time of its forward graph and reports there.
     """
-    token = _OPEN_LOGS.set(logs)
-    try:
-        yield
-    finally:
-        _OPEN_LOGS.reset(token)
+    return holding(_OPEN_LOGS, logs)
 
 
 def open_logs() -> tuple[StageLog, ...]:

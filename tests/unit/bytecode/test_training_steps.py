@@ -14,6 +14,7 @@ from minitorch2.bytecode.compiling import compile_frame
 from minitorch2.bytecode.dispatch import region
 from minitorch2.foundation.generated_code import is_generated
 from minitorch2.native.torch_internals.accumulators import accumulator
+from minitorch2.testing.assertions import assert_same
 
 
 def small_model():
@@ -715,3 +716,67 @@ def test_a_branch_on_a_buffer_that_was_written_to_breaks():
     fast = compiled(model, fullgraph=False)
     for _ in range(4):
         torch.testing.assert_close(fast(batch()), eager(batch()))
+
+
+LOSSES = [1.0, 0.5, 0.6, 0.7, 0.49999, 0.8, float("nan"), 1.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.05]
+
+
+@pytest.mark.parametrize("rate", ["number", "tensor"])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"patience": 1},
+        {"patience": 0, "cooldown": 2, "mode": "max"},
+        {"patience": 0, "min_lr": [0.05, 0.1], "eps": 0.01, "threshold_mode": "abs"},
+    ],
+    ids=str,
+)
+def test_a_plateau_is_found_inside_of_the_graph(options, rate):
+    def run(compile):
+        weights = [torch.ones(2, requires_grad=True), torch.ones(1, requires_grad=True)]
+        lr = torch.tensor(0.1) if rate == "tensor" else 0.1
+        groups = [{"params": weights[:1]}, {"params": weights[1:], "lr": 0.2}]
+        optimizer = torch.optim.SGD(groups, lr=lr, momentum=0.9)
+        plateau = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer, **options)
+
+        @compile
+        def step(x, loss):
+            optimizer.zero_grad()
+            (weights[0] * x + weights[1]).sum().backward()
+            optimizer.step()
+            plateau.step(loss)
+
+        history = []
+        for loss in LOSSES:
+            step(torch.ones(2), torch.tensor(loss))
+            rates = [float(group["lr"]) for group in optimizer.param_groups]
+            history.append((rates, plateau.best, plateau.num_bad_epochs, plateau.cooldown_counter))
+        return history, plateau.last_epoch, [w.detach() for w in weights]
+
+    with stages.collect() as log:
+        got = run(lambda f: minitorch2.compile(f, fullgraph=True))
+    assert_same(got, run(lambda f: f), 1e-6)
+    assert log.counts["graphs"] <= 4  # numbers that change become inputs
+
+
+@pytest.mark.parametrize("options", [{}, {"lr": 0.1, "weight_decay": 0.01}, {"maximize": True}])
+def test_adafactor_is_one_graph(options):
+    def run(compile):
+        torch.manual_seed(0)
+        model = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.Tanh(), torch.nn.Linear(4, 2))
+        optimizer = torch.optim.Adafactor(model.parameters(), **options)
+
+        @compile
+        def step(x):
+            optimizer.zero_grad()
+            loss = model(x).pow(2).mean()
+            loss.backward()
+            optimizer.step()
+            return loss.detach()
+
+        return [step(torch.randn(5, 3)) for _ in range(4)], [p.detach() for p in model.parameters()]
+
+    with stages.collect() as log:
+        got = run(lambda f: minitorch2.compile(f, fullgraph=True))
+    assert_same(got, run(lambda f: f), 1e-6)
+    assert not log.counts["graph_breaks"] and log.counts["graphs"] <= 2

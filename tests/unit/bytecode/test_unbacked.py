@@ -335,3 +335,46 @@ def test_a_division_by_zero_raises_where_no_operator_follows_it(backend):
                 fast(x, 7)
         else:
             assert fast(x, 7) is x
+
+
+# Arithmetic, and branches of which one side raises ------------------------------------------------
+
+
+@pytest.mark.parametrize("backend", ["eager", "numba"])
+def test_extremes_powers_and_quotients_of_numbers_out_of_data_stay_in_the_graph(backend):
+    def f(x):
+        a, b = x.norm().item(), x.sum().item()
+        top, low = max(a, b), min(b, a)
+        return x * (top / a) + max(1e-3, low), a**0.5, 1 / (a**0.8), low, a**3
+
+    calls = [(X,), (X * 4,), (-X,), (X * float("nan"),), (X * 1e25,)]
+    log = compiled_and_eager(f, calls, backend, fullgraph=True)
+    assert log.counts["graphs"] == 1
+
+
+def test_a_quotient_of_zero_and_a_root_of_less_raise_what_python_raises():
+    def inverse(x):
+        try:
+            return 1 / x.sum().item()
+        except ZeroDivisionError as error:
+            return str(error)
+
+    def root(x):
+        return x.sum().item() ** 0.5
+
+    for function in (inverse, root):
+        with pytest.warns(match="ran in Python"):
+            log = compiled_and_eager(function, [(X,), (X * 0,), (-X,)])
+        assert log.counts["graphs"] == 1 and not log.counts["graph_breaks"]
+
+
+def test_a_branch_on_a_number_whose_other_side_raises_does_not_break_the_graph():
+    def f(x):
+        total = x.sum().item()
+        if total > 100:
+            raise ValueError(f"too much: {total}")
+        assert torch.allclose(x, x.abs(), atol=10), "far apart"
+        return x + total
+
+    log = compiled_and_eager(f, [(X,), (X * 100,), (-X * 10,), (X + 1,)])
+    assert log.counts["graphs"] == 1 and not log.counts["graph_breaks"]

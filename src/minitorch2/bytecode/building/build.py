@@ -103,7 +103,6 @@ from minitorch2.bytecode.trackers.torch_values import (  # noqa: F401 - they reg
     functional_module,
     higher_order_rules,
     hooks,
-    optimizer_rules,
     outside_context,
     override_rules,
     storages,

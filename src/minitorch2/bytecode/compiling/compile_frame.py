@@ -380,6 +380,9 @@ class Attempt:
         state = overrides.of_classes, overrides.of_modes
         if state != (before.of_classes, before.of_modes):
             self.residual.emit(f"{self.residual.reference(set_state)}{state}")
+        for device in overrides.default:
+            setter = self.residual.reference(torch.set_default_device)
+            self.residual.emit(f"{setter}({self.residual.name_for(device)})")
         left, entered = overrides.changes()
         for _ in range(left):
             self.residual.emit(f"{self.residual.reference(pop_function_mode)}()")

@@ -13,8 +13,8 @@ behind its end. The default stance costs a call nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Collection
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from types import FunctionType
@@ -23,6 +23,7 @@ from typing import Any
 from minitorch2.bytecode.compiling.compile_frame import Backend
 from minitorch2.bytecode.compiling.compiled_frame import BoundEntry, canonical
 from minitorch2.bytecode.guards.guard_function import compile_guards
+from minitorch2.foundation.blocks import holding
 
 NAMES = (
     "default",
@@ -72,14 +73,9 @@ def replace_current(stance: Stance) -> Stance:
 _BACKEND: ContextVar[Backend | None] = ContextVar("backend", default=None)
 
 
-@contextmanager
-def compiling_with(backend: Backend | None) -> Iterator[None]:
+def compiling_with(backend: Backend | None) -> AbstractContextManager[object]:
     """Compile with this backend inside the block."""
-    token = _BACKEND.set(backend)
-    try:
-        yield
-    finally:
-        _BACKEND.reset(token)
+    return holding(_BACKEND, backend)
 
 
 def forced_backend() -> Backend | None:

@@ -2,7 +2,7 @@
 
 The evaluator inlines these like user code, so each is as short and as faithful as its documentation
 in the standard library. A new one is a function in the file of its kind (`iterators`, `values`,
-`asynchronous`, `torch_functions`, `optimizers`, `scan`, `higher_order`) and a line in `POLYFILLS`.
+`asynchronous`, `torch_functions`, `scan`, `higher_order`) and a line in `POLYFILLS`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,6 @@ from minitorch2.bytecode.polyfills import (
     higher_order,
     iterators,
     locks,
-    optimizers,
     scan,
     torch_functions,
     values,
@@ -87,6 +86,9 @@ POLYFILLS: Final[dict[Any, Callable[..., Any]]] = {
     functions.higher_order_operators.map: higher_order.map_slices,
     torch.cov: torch_functions.cov,
     torch.corrcoef: torch_functions.corrcoef,
+    torch.equal: torch_functions.equal,
+    torch.allclose: torch_functions.allclose,
+    torch.istft: torch_functions.istft,
     torch.nn.functional.one_hot: torch_functions.one_hot,
     torch.utils.hooks.RemovableHandle.__init__: torch_functions.make_handle,
     functions.hook_tensors: torch_functions.hook_tensors,
@@ -94,14 +96,6 @@ POLYFILLS: Final[dict[Any, Callable[..., Any]]] = {
     torch.set_anomaly_enabled: torch_functions.set_anomaly_enabled,
     type(constraints.symmetric).check: torch_functions.is_symmetric,
     type(constraints.positive_definite).check: torch_functions.is_positive_definite,
-    functions.group_by_device_and_dtype: optimizers.group_tensors,
-    torch.optim.Optimizer.zero_grad: optimizers.zero_grad,
-    functions.value_of_number: optimizers.get_value,
-    functions.step_unless_infinite: optimizers.step_if_finite,
-    torch._fused_adam_: optimizers.fused_adam_,
-    torch._fused_adamw_: optimizers.fused_adamw_,
-    torch._fused_sgd_: optimizers.fused_sgd_,
-    torch._fused_adagrad_: optimizers.fused_adagrad_,
     **twins(),
 }
 """The Python function that is inlined in place of each function, class or method."""

@@ -49,6 +49,60 @@ def corrcoef(input: Any) -> Any:
     return scaled.clip(-1, 1)
 
 
+def equal(input: Any, other: Any) -> Any:
+    """``torch.equal``, as a number that only data will tell"""
+    if (input.dtype, input.device) != (other.dtype, other.device):
+        return torch.ops.aten.equal(input, other)
+    return input.shape == other.shape and (input == other).all().item()
+
+
+def allclose(*args: Any, **options: Any) -> Any:
+    """``torch.allclose``, as a number that only data will tell"""
+    return torch.isclose(*args, **options).all().item()
+
+
+def istft(
+    input: Any,
+    n_fft: int,
+    hop_length: int | None = None,
+    win_length: int | None = None,
+    window: Any = None,
+    center: bool = True,
+    normalized: bool = False,
+    onesided: bool | None = None,
+    length: int | None = None,
+    return_complex: bool = False,
+) -> Any:
+    """``torch.istft`` of real signals: the graph checks that windows overlap, not the capture"""
+    given = input, n_fft, hop_length, win_length, window, center, normalized, onesided, length
+    step = n_fft // 4 if hop_length is None else hop_length
+    width = n_fft if win_length is None else win_length
+    if return_complex or input.ndim < 2 or not input.is_complex() or not 0 < step <= width <= n_fft:
+        return torch.ops.aten.istft(*given, return_complex=return_complex)
+    halved = input.shape[-2] != n_fft if onesided is None else onesided
+    rows, total = input.shape[:-2], n_fft + step * (input.shape[-1] - 1)
+    start = n_fft // 2 if center else 0
+    end = total - start if length is None else start + length
+    if window is None:
+        window = torch.ones(width, dtype=input.real.dtype, device=input.device)
+    is_wrong = input.shape[-2] != (n_fft // 2 + 1 if halved else n_fft) or input.numel() == 0
+    if is_wrong or end > total or window.shape != (width,) or window.is_complex():
+        return torch.ops.aten.istft(*given)
+    left = (n_fft - width) // 2
+    window = torch.nn.functional.pad(window, (left, n_fft - width - left))
+    inverse = torch.fft.irfft if halved else torch.fft.ifft
+    parts = inverse(input.mT, n_fft, norm="ortho" if normalized else "backward").real * window
+
+    def overlap(parts: Any, rows: Any) -> Any:
+        whole = torch.ops.aten.unfold_backward(parts, [*rows, total], len(rows), n_fft, step)
+        return whole[..., start:end]
+
+    weight = overlap(window.square().expand(input.shape[-1], n_fft), ())
+    message = "istft: the window overlap add has a minimum below 1e-11"
+    torch.ops.aten._assert_async.msg(weight.abs().min() > 1e-11, message)
+    return overlap(parts, rows) / weight
+
+
 def select(tensor: Any, dim: int, index: Any) -> Any:
     """``tensor.select(dim, index)``: without a message, Python runs a frame whose check fails"""
     torch._check(index >= 0, "")  # type: ignore[no-untyped-call]

@@ -53,7 +53,7 @@ def at_recorded(
     raise NotImplementedError("capture has a rule for this function")
 
 
-def refuse(cause: str) -> NoReturn:
+def refuse(cause: str, code: str = "transform") -> NoReturn:
     """Leave a call to PyTorch."""
     raise NotImplementedError(cause)
 

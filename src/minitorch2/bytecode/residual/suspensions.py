@@ -26,6 +26,7 @@ from minitorch2.bytecode.trackers.python_values.generator import (
     waits_for_iterator,
 )
 from minitorch2.bytecode.trackers.residual_value import ResidualVariable
+from minitorch2.foundation.blocks import replacing
 
 
 def suspend(end: FrameEnd) -> None:
@@ -97,13 +98,9 @@ def _going_on(
 ) -> str:
     """Return a function of the value that the frame waits for, which is put on the stack."""
     evaluator, name = end.evaluator, end.residual.new_name(base)
-    saved = evaluator.stack
     below: list[VariableTracker] = [ConstantVariable(0)] if lasti else []
-    evaluator.stack = [*stack, *below, ResidualVariable(name)]
-    try:
+    with replacing(evaluator, "stack", [*stack, *below, ResidualVariable(name)]):
         return f"lambda {name}: {end.continuation_call(position, at_once=True)}"
-    finally:
-        evaluator.stack = saved
 
 
 def _handled(end: FrameEnd, handler: ExceptionHandler | None) -> list[str]:

@@ -25,12 +25,14 @@ class Overrides:
         of_modes: whether modes act.
         modes: the trackers of the modes, innermost last.
         before: the modes that were active when the frame began.
+        default: the default device that the code sets; empty if it sets none.
     """
 
     of_classes: bool
     of_modes: bool
     modes: list[VariableTracker] = field(default_factory=list)
     before: tuple[VariableTracker, ...] = ()
+    default: list[VariableTracker] = field(default_factory=list)
 
     def innermost(self) -> VariableTracker | None:
         """Return the mode that sees the next call; None if there is none."""
@@ -47,6 +49,12 @@ class Overrides:
         """Return the innermost default device; None if there is none."""
         modes = reversed(self.modes) if self.of_modes else ()
         return next((m.device for m in modes if m.python_type() is DeviceContext), None)  # type: ignore[attr-defined]
+
+    def set_default(self, device: VariableTracker, mode: VariableTracker | None) -> None:
+        """Replace the default device, whose mode is the outermost; residual code sets it."""
+        others = [m for m in self.modes if m.python_type() is not DeviceContext]
+        self.modes = [*([] if mode is None else [mode]), *others]
+        self.before, self.default = tuple(self.modes), [device]
 
     @contextmanager
     def without_innermost(self) -> Iterator[None]:

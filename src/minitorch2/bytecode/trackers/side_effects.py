@@ -17,7 +17,7 @@ built in residual code only if a live value refers to it. PyTorch 2 paper, secti
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -25,6 +25,7 @@ import torch
 
 from minitorch2.bytecode.trackers.base import Arguments, VariableTracker, unsupported
 from minitorch2.bytecode.trackers.interfaces import Residual
+from minitorch2.foundation.blocks import replacing
 from minitorch2.graph.scope import is_name
 
 
@@ -216,14 +217,9 @@ class SideEffects:
         """Note an object that the captured code makes: unseen unless a live value refers to it."""
         self._new[id(tracker)] = tracker
 
-    @contextmanager
-    def apart(self) -> Iterator[None]:
+    def apart(self) -> AbstractContextManager[object]:
         """Record the program apart inside of the block."""
-        outer, self._apart_since = self._apart_since, next(VariableTracker.births)
-        try:
-            yield
-        finally:
-            self._apart_since = outer
+        return replacing(self, "_apart_since", next(VariableTracker.births))
 
     def _count(self, owner: VariableTracker) -> None:
         if not (self.is_new(owner) and self._is_made_apart(owner)):

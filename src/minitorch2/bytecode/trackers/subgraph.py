@@ -16,6 +16,7 @@ import sympy
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
 from minitorch2.bytecode.trackers.interfaces import Evaluator
 from minitorch2.bytecode.trackers.torch_values.tensor import TensorVariable
+from minitorch2.foundation.blocks import replacing
 from minitorch2.graph.effects import is_random, written_by
 from minitorch2.graph.fake_tensor import FakeTensor, same_storage
 from minitorch2.graph.graph import Graph
@@ -113,14 +114,9 @@ def record(evaluator: Evaluator, call: Callable[[], VariableTracker]) -> Subgrap
             later, or not at all, so that the change would show.
     """
     capture = evaluator.capture
-    outer, capture.graph = capture.graph, Graph()
     writes = capture.side_effects.writes
-    try:
-        with capture.side_effects.apart():
-            result = call()
-        graph = capture.graph
-    finally:
-        capture.graph = outer
+    with replacing(capture, "graph", Graph()) as graph, capture.side_effects.apart():
+        result = call()
     if capture.side_effects.writes != writes:
         unsupported("side-effect-inside", "a change of Python objects inside the function")
     return Subgraph(graph, result)

@@ -52,6 +52,8 @@ FloatProduct = _operation("FloatProduct", "({} * {})", lambda a, b: a * b)
 FloatPower = _operation("FloatPower", "({} ** {})", lambda a, b: a**b)
 FloatFloorDivision = _operation("FloatFloorDivision", "({} // {})", lambda a, b: a // b)
 FloatRemainder = _operation("FloatRemainder", "({} % {})", lambda a, b: a % b)
+FloatMaximum = _operation("FloatMaximum", "max({}, {})", max)  # the first, unless it is less
+FloatMinimum = _operation("FloatMinimum", "min({}, {})", min)
 AbsoluteValue = _operation("AbsoluteValue", "abs({})", abs)
 SquareRoot = _operation("SquareRoot", "math.sqrt({})", math.sqrt)
 Exponential = _operation("Exponential", "math.exp({})", math.exp)
@@ -93,10 +95,13 @@ FLOAT_OPERATIONS: Final[dict[str, type[FloatOperation]]] = {
     "mod": FloatRemainder,
     "pow": FloatPower,
     "float_pow": FloatPower,
+    "max": FloatMaximum,
+    "min": FloatMinimum,
 }
 """The operation of each binary method of a symbolic number, when an operand is a float."""
 
-TOTAL: Final = (FloatSum, FloatDifference, FloatProduct, TrueDivision, AbsoluteValue, ToFloat, Sign)
+TOTAL: Final = (FloatSum, FloatDifference, FloatProduct, TrueDivision, AbsoluteValue, ToFloat, Sign,
+                FloatMaximum, FloatMinimum)  # fmt: skip
 """Operations that raise for no float (a divisor is known not to be 0)."""
 
 MATH_FUNCTIONS: Final[dict[Callable[..., Any], type[FloatOperation]]] = {

@@ -9,8 +9,8 @@ environment.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -19,6 +19,7 @@ import torch
 
 from minitorch2 import stages
 from minitorch2.errors import UnsupportedError
+from minitorch2.foundation.blocks import replacing
 from minitorch2.graph.node import SourceLine, map_items
 from minitorch2.graph.symbols.conditions import (
     RELATIONS,
@@ -442,14 +443,9 @@ class ShapeEnv:
             return node.int_()
         return node.bool_() if fallback_value is None else node.or_default(fallback_value)
 
-    @contextmanager
-    def running(self, operator: str) -> Iterator[None]:
+    def running(self, operator: str) -> AbstractContextManager[object]:
         """Record this operator as the one that asks for the guards in the block."""
-        before, self.operator = self.operator, operator
-        try:
-            yield
-        finally:
-            self.operator = before
+        return replacing(self, "operator", operator)
 
 
 def map_expressions(argument: Any, change: Callable[[Any], Any]) -> Any:

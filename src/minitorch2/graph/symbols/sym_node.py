@@ -224,25 +224,31 @@ class SymNode:
 
     def sym_max(self, other: SymNode) -> SymNode:
         """Return the greater one: one of the two expressions if facts decide, else a ``Max``."""
-        return self._extreme(other, ">=", sympy.Max)
+        return self._extreme(other, ">=", "max")
 
     def sym_min(self, other: SymNode) -> SymNode:
         """Return the lesser one, like `sym_max`."""
-        return self._extreme(other, "<=", sympy.Min)
+        return self._extreme(other, "<=", "min")
 
-    def _extreme(self, other: SymNode, relation: str, function: Callable[..., Any]) -> SymNode:
+    def _extreme(self, other: SymNode, relation: str, name: str) -> SymNode:
         if float in (self.pytype, other.pytype):
             # As Python's: the first operand stays, unless the other one is beyond it.
             beyond = compare(relation.rstrip("="), other.expr, self.expr)
+            if self.pytype is other.pytype and not self.shape_env.can_decide(beyond):
+                return self.make(arithmetic(name, self.expr, other.expr, float), float)
             return other if self.shape_env.evaluate(beyond) else self
         known = self.shape_env.decide(compare(relation, self.expr, other.expr))
         if known is not None:
             return self if known else other
+        function = sympy.Max if name == "max" else sympy.Min
         return self.make(to_expr(function(self.expr, other.expr)), int)
 
     def _float(self, name: str, other: SymNode) -> SymNode:
+        env, zero = self.shape_env, compare("==", other.expr, 0)
         divides = "div" in name or name == "mod"
-        if divides and self.shape_env.evaluate(compare("==", other.expr, 0)):
+        if divides and not env.can_decide(zero):
+            env.expect(opposite(zero))
+        elif divides and env.evaluate(zero):
             raise ZeroDivisionError("division by zero")
         return self.make(arithmetic(name, self.expr, other.expr, float), float)
 

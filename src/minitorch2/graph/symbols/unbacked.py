@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import sympy
 import torch
 
+from minitorch2.foundation.blocks import holding
 from minitorch2.graph.symbols.expression import expr_of, free_symbols, is_unbacked
 from minitorch2.graph.symbols.ranges import ANY, Range
 
@@ -75,11 +76,8 @@ def making_symbols(
         given: the symbols of an earlier run, in order; None for new ones.
     """
     symbols = UnbackedSymbols(env, given)
-    token = _CURRENT.set(symbols)
-    try:
+    with holding(_CURRENT, symbols):
         yield symbols
-    finally:
-        _CURRENT.reset(token)
 
 
 def unbacked_in(value: Any) -> set[sympy.Symbol]:

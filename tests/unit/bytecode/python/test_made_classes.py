@@ -14,7 +14,7 @@ import torch
 
 import minitorch2
 from minitorch2 import config, stages
-from minitorch2.testing.assertions import assert_matches_eager
+from minitorch2.testing.assertions import assert_matches_eager, assert_same
 from tests.unit.bytecode.capturing import capture
 
 X = torch.arange(6.0).reshape(2, 3)
@@ -284,3 +284,93 @@ def test_classes_of_code_that_runs_without_a_module(name):
     if name == "kept":
         found, expected = (found.x, found.n), (expected.x, expected.n)
     torch.testing.assert_close(found, expected)
+
+
+# Enumerations -------------------------------------------------------------------------------------
+
+
+def _members(x):
+    class E(enum.Enum):
+        A = 1
+        B = 2
+        C = 1  # noqa: PIE796
+
+        def act(self, x):
+            return x.sin() if self is E.A else x.cos()
+
+    for each in E:
+        x = each.act(x) * each.value
+    names = [each.name for each in E]
+    return x, names, E.C is E.A, len(E), E["B"].value, E(2).name, E.A in E, list(E.__members__)
+
+
+def _numbers(x):
+    class E(enum.IntEnum):
+        A = enum.auto()
+        B = enum.auto()
+
+    class F(enum.Flag):
+        A = enum.auto()
+        B = enum.auto()
+
+    class S(enum.StrEnum):
+        LEFT = enum.auto()
+        RIGHT = "r"
+
+    text = f"{E.B} {S.LEFT}" + S.RIGHT
+    return x * E.B + (F.A | F.B).value, E.A < E.B, sorted(E) == [1, 2], text, F.A in (F.A | F.B)
+
+
+def _missing(x):
+    E = enum.Enum("E", "A B")
+    try:
+        return E(5)
+    except ValueError as error:
+        return x * E.B.value, str(error)
+
+
+def _duplicates(x):
+    try:
+
+        @enum.unique
+        class E(enum.Enum):
+            A = 1
+            B = 1  # noqa: PIE796
+    except ValueError as error:
+        return x + 1, str(error)
+
+
+@pytest.mark.parametrize("function", [_members, _numbers, _missing, _duplicates])
+def test_an_enumeration_that_is_made_inside(function):
+    x = torch.arange(3.0)
+    fast = minitorch2.compile(function, backend="eager", fullgraph=True)
+    assert_same(fast(x), function(x))
+    assert_same(fast(x + 1), function(x + 1))
+
+
+def test_each_call_makes_its_own_enumeration():
+    def f(x):
+        class E(enum.Enum):
+            A = [1, 2] == [1, 2]
+
+        return E.A, E, x + 1
+
+    fast = minitorch2.compile(f, backend="eager", fullgraph=True)
+    (a, cls, _), (b, other, _) = fast(torch.ones(2)), fast(torch.ones(2))
+    assert type(a) is cls and type(b) is other and cls is not other and a != b
+
+
+def test_an_enumeration_that_makes_its_members_itself_is_left_to_python():
+    def f(x):
+        class E(enum.Enum):
+            A = (1, 2)
+
+            def __init__(self, a, b):
+                self.a, self.b = a, b
+
+        return x * E.A.a + E.A.b
+
+    x = torch.arange(3.0)
+    with stages.collect() as log:
+        assert_same(minitorch2.compile(f, backend="eager")(x), f(x))
+    assert "[class-statement]" in log.texts("graph_break")[0]

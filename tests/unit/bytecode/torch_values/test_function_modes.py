@@ -10,6 +10,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 import minitorch2
 from minitorch2 import stages
+from minitorch2.testing.assertions import assert_same
 from tests.unit.bytecode.torch_values.test_tensor_subclasses import (
     SEEN,
     Logging,
@@ -202,3 +203,42 @@ def test_a_dispatch_mode_inside():
     compiled = minitorch2.compile(program)
     for _ in range(2):
         assert outcome(compiled, lambda: (tensor(),)) == expected
+
+
+def _sets_and_ends(x):
+    torch.set_default_device("meta")
+    z = torch.ones(2)
+    torch.set_default_device(None)
+    return x + torch.ones(3), z.device
+
+
+def _sets(x):
+    torch.set_default_device("meta")
+    return x + 1, torch.ones(3).device, torch.get_default_device()
+
+
+@pytest.mark.parametrize("function", [_sets_and_ends, _sets])
+def test_a_default_device_is_set_inside(function):
+    def run(call):
+        try:
+            return call(torch.ones(3)), torch.empty(1).device, torch.get_default_device()
+        finally:
+            torch.set_default_device(None)
+
+    fast = minitorch2.compile(function, backend="eager", fullgraph=True)
+    assert_same(run(fast), run(function))
+    assert_same(run(fast), run(function))
+
+
+def test_only_python_ends_a_default_device_that_was_set_before():
+    def f(x):
+        torch.set_default_device(None)
+        return x + torch.ones(3)
+
+    torch.set_default_device("meta")
+    try:
+        with stages.collect() as log:
+            got = minitorch2.compile(f, backend="eager")(torch.ones(3, device="cpu"))
+    finally:
+        torch.set_default_device(None)
+    assert got.device.type == "cpu" and log.counts["graph_breaks"] == 1

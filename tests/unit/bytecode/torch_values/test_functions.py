@@ -6,6 +6,7 @@ import torch.nn.functional as F
 from torch.testing import assert_close
 
 import minitorch2
+from minitorch2 import stages
 from tests.unit.bytecode.torch_values.programs import check_row, table
 
 FUNCTIONS = [
@@ -199,3 +200,35 @@ def test_a_module_that_normalizes_by_the_root_mean_square_is_one_graph():
     """The elements of its shape, which nobody had read yet, once had no type and broke the graph."""
     module, x = torch.nn.RMSNorm(4), torch.randn(3, 4)
     assert_close(minitorch2.compile(module, fullgraph=True)(x), module(x))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"center": False}, {"normalized": True}, {"onesided": False}, {"length": 50}],
+    ids=str,
+)
+def test_the_inverse_of_a_spectrogram_is_one_graph(options):
+    window = torch.hann_window(16) + 0.1
+    forward = {k: v for k, v in options.items() if k != "length"}
+
+    def f(x, window):
+        spectra = torch.stft(x, 16, 4, window=window, return_complex=True, **forward)
+        return torch.istft(spectra, 16, 4, window=window, **options)
+
+    x = torch.randn(2, 64)
+    with stages.collect() as log:
+        got = minitorch2.compile(f, backend="eager", fullgraph=True)(x, window)
+    torch.testing.assert_close(got, f(x, window))
+    assert log.counts["graphs"] == 1
+
+
+def test_windows_that_do_not_overlap_raise_what_they_raise_in_eager():
+    spectra = torch.stft(torch.randn(64), 16, window=torch.hann_window(16), return_complex=True)
+
+    def f(spectra, window):
+        return torch.istft(spectra, 16, 16, window=window)
+
+    fast = minitorch2.compile(f, fullgraph=True)
+    torch.testing.assert_close(fast(spectra, torch.ones(16)), f(spectra, torch.ones(16)))
+    with pytest.raises(RuntimeError, match="window overlap add min"):
+        fast(spectra, torch.zeros(16))

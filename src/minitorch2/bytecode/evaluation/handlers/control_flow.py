@@ -15,6 +15,7 @@ from minitorch2.bytecode.machine.raising import always_raises
 from minitorch2.bytecode.trackers import operations
 from minitorch2.bytecode.trackers.interfaces import Evaluator
 from minitorch2.bytecode.trackers.python_values.constant import ConstantVariable
+from minitorch2.bytecode.trackers.torch_values.symbolic import SymbolicNumberVariable
 from minitorch2.bytecode.trackers.torch_values.tensor import TensorVariable
 from minitorch2.bytecode.trackers.torch_values.torch_function import suppose
 
@@ -31,7 +32,8 @@ def pop_jump_if(evaluator: Evaluator, instruction: Instruction) -> None:
     wanted = instruction.opname == "POP_JUMP_IF_TRUE"
     value = evaluator.pop()
     expected = _truth_that_goes_on(evaluator, instruction, wanted)
-    if isinstance(value, TensorVariable) and expected is not None:
+    has_data = isinstance(value, TensorVariable | SymbolicNumberVariable)
+    if has_data and expected is not None:
         truth = suppose(evaluator, value, expected)
     else:
         truth = value.truth(evaluator)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import abc
 import types
 from collections.abc import Mapping
+from enum import EnumType
 from typing import Any
 
 from torch.autograd.function import FunctionMeta
@@ -39,14 +40,20 @@ def new_class(
     Raises:
         TypeError: CPython's, if there is no such class.
     """
+    if EnumType in metaclass.__mro__:
+        entries: Any = EnumType.__prepare__(name, bases)
+        for key, entry in namespace.items():
+            entries[key] = entry
+        made: Any = EnumType.__new__(metaclass, name, bases, entries)
+        return made  # type: ignore[no-any-return]
     late = {key: v for key, v in namespace.items() if calls_hook(type(v), "__set_name__")}
     silent = any(calls_hook(base, "__init_subclass__") for base in bases)
     first = (Silent, *bases) if silent else bases
     cls: type = type.__new__(metaclass, name, first, {**namespace, **dict.fromkeys(late)})
     if silent:
         cls.__bases__ = bases
-    for key, value in late.items():
-        type.__setattr__(cls, key, value)
+    for key, hooked in late.items():
+        type.__setattr__(cls, key, hooked)
     if isinstance(cls, abc.ABCMeta):
         init_abstract_class(cls)
     if isinstance(cls, FunctionMeta):

@@ -207,6 +207,9 @@ class ConstantVariable(VariableTracker):
         is_named = isinstance(value, float) and not math.isfinite(value)
         if type(value) in _LITERAL_TYPES and not is_named:
             return "..." if value is ... else repr(value)
+        cls = residual.references.stands_for(type(value))  # an enumeration that each call makes
+        if cls is not None and isinstance(value, enum.Enum):
+            return f"{residual.name_for(cls)}[{value.name!r}]"
         return residual.reference(value, type(value).__name__)
 
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import types
 from collections.abc import Callable, Sequence
+from enum import EnumType
+from typing import Any
 
 from torch.autograd.function import FunctionMeta
 
@@ -117,6 +119,32 @@ def make_class(
         around = SuperVariable(made.value, made, made.value, through_class=True)
         around.get_attribute(evaluator, "__init_subclass__").call(evaluator, [], options)
     return made
+
+
+@models(EnumType.__new__)
+def make_enum(
+    evaluator: Evaluator,
+    metaclass: VariableTracker,
+    *args: VariableTracker,
+    **options: VariableTracker,
+) -> VariableTracker:
+    """Make an enumeration at once: its members are constants.
+
+    Python makes those whose own functions make or find members.
+    """
+    entries, bases = _entries(args[2]), [base.as_constant() for base in args[1].items(evaluator)]
+    own = [key for key in _MAKING if key in entries or any(calls_hook(b, key) for b in bases)]
+    if options or own:
+        unsupported("class-statement", "an enumeration that makes its members itself")
+    made = make_class(evaluator, metaclass, args, {})
+    members: Any = made.as_constant()
+    if not all(entries[name].is_constant() for name in members.__members__):
+        unsupported("class-statement", "an enumeration of values that are not constant")
+    return made
+
+
+_MAKING = ("__new__", "__init__", "__init_subclass__", "_missing_")
+"""What an enumeration may define that makes, or finds, members."""
 
 
 def _entries(namespace: VariableTracker) -> dict[str, VariableTracker]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any, Final
 
 import torch
@@ -18,6 +17,7 @@ from minitorch2.bytecode.trackers.python_values.mapping import DictVariable
 from minitorch2.bytecode.trackers.python_values.sequence import TupleVariable
 from minitorch2.bytecode.trackers.torch_values.nn_module import ModuleVariable
 from minitorch2.bytecode.trackers.torch_values.torch_function import handles, inlines
+from minitorch2.foundation.blocks import replacing
 
 _CODE: Final = "function-transform"
 
@@ -47,7 +47,9 @@ def call_with(
     if given.keys() - places.keys() or (settings["strict"] and places.keys() - given.keys()):
         unsupported(_CODE, "functional_call with names that are not those of the module's tensors")
     named = {key.as_constant(): value for key, value in kwargs.pairs()}
-    with _replaced(evaluator.capture, {places[name]: value for name, value in given.items()}):
+    capture = evaluator.capture
+    inner = {**capture.replaced, **{places[name]: value for name, value in given.items()}}
+    with replacing(capture, "replaced", inner):
         return module.call(evaluator, args.realized(), named)
 
 
@@ -97,13 +99,3 @@ def _source(module: ModuleVariable, path: str) -> Source:
         source, owner = ItemSource(AttributeSource(source, "_modules"), part), owner._modules[part]
     registry = "_parameters" if name in owner._parameters else "_buffers"
     return ItemSource(AttributeSource(source, registry), name)
-
-
-@contextmanager
-def _replaced(capture: Capture, tensors: dict[tuple[int, str], Any]) -> Iterator[None]:
-    outer = capture.replaced
-    capture.replaced = {**outer, **tensors}
-    try:
-        yield
-    finally:
-        capture.replaced = outer

@@ -18,6 +18,7 @@ from minitorch2.bytecode.trackers.python_values.constant import (
     CONSTANT_CONTEXTS,
     NONE,
     ConstantVariable,
+    fold,
     is_none,
 )
 from minitorch2.bytecode.trackers.python_values.mapping import DictVariable
@@ -217,6 +218,22 @@ def _leave_device(
 
 
 CONSTANT_CONTEXTS[torch.device] = {"__enter__": _enter_device, "__exit__": _leave_device}
+
+
+@handles(torch.set_default_device)
+def set_default_device(evaluator: Evaluator, device: VariableTracker) -> VariableTracker:
+    """Set the default device: operators get it as an argument, and it lasts behind the graph."""
+    overrides, outside = evaluator.capture.overrides, evaluator.capture.frame.overrides.modes
+    if overrides.modes != [*overrides.before]:
+        unsupported("torch-context", "a default device is set inside of modes")
+    if not is_none(device):
+        mode = DeviceModeVariable(fold(torch.device, [device]).as_constant())
+        overrides.set_default(device, mode)
+    elif any(isinstance(mode, modes.DeviceContext) for _, mode in outside):
+        unsupported("torch-context", "only Python knows which device was set before")
+    else:
+        overrides.set_default(device, None)
+    return NONE
 
 
 @handles(torch.get_default_device)

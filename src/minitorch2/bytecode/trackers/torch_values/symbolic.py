@@ -28,8 +28,14 @@ from minitorch2.bytecode.trackers.python_values.constant import (
 from minitorch2.bytecode.trackers.torch_values.word_size import fits_words
 from minitorch2.graph.node import Argument, Node
 from minitorch2.graph.symbols import expr_of, free_symbols, print_expr, print_naming
-from minitorch2.graph.symbols.conditions import AllOf, Comparison, Negation
-from minitorch2.graph.symbols.floats import MATH_FUNCTIONS, TOTAL, FloatOperation, FloatSymbol
+from minitorch2.graph.symbols.conditions import AllOf, Comparison, Condition, Negation, compare
+from minitorch2.graph.symbols.floats import (
+    MATH_FUNCTIONS,
+    TOTAL,
+    FloatOperation,
+    FloatPower,
+    FloatSymbol,
+)
 from minitorch2.graph.symbols.unbacked import unbacked_in
 
 _NUMBERS: Final = (int, float, torch.SymInt, torch.SymFloat)
@@ -115,11 +121,24 @@ def _of_float(
 
 
 def _refuse_partial(result: object) -> None:
-    """Leave to Python operations on floats from data that raise for some: ``int(x.item())``."""
+    """Leave to Python operations on floats from data that raise for some: ``int(x.item())``.
+
+    The graph checks that powers are finite: Python runs the frame for data for which they are not.
+    """
     if isinstance(result, Symbolic) and unbacked_in(result):
-        parts = getattr(result.node.expr, "atoms", lambda _: ())(FloatOperation)
-        if any(not isinstance(part, TOTAL) for part in parts):
-            unsupported("scalar-read", f"{result} may raise for some data")
+        for part in getattr(result.node.expr, "atoms", lambda _: ())(FloatOperation):
+            if isinstance(part, FloatPower) and part.args[1].is_number:
+                for condition in _finite(part.args[0], float(part.args[1])):
+                    result.node.shape_env.expect(condition)
+            elif not isinstance(part, TOTAL):
+                unsupported("scalar-read", f"{result} may raise for some data")
+
+
+def _finite(base: Any, exponent: float) -> list[Condition]:
+    """Return conditions under which a power is a finite float."""
+    most = 1e300 ** (1 / max(1, abs(exponent)))
+    least = 1 / most if exponent < 0 else 0.0 if exponent % 1 else -most
+    return [compare(">=", base, least), compare("<=", base, most)]
 
 
 def _is_algebra(function: Callable[..., Any], values: Sequence[Any]) -> bool:
@@ -129,7 +148,9 @@ def _is_algebra(function: Callable[..., Any], values: Sequence[Any]) -> bool:
     if function in _FIXING or any(not isinstance(value, _NUMBERS) for value in values):
         return False
     is_power = function in (operator.pow, operator.ipow)
-    return not is_power or isinstance(values[1], int | torch.SymInt) or bool(values[0] > 0)
+    if not is_power or isinstance(values[1], int | torch.SymInt) or unbacked_in(values[0]):
+        return True
+    return bool(values[0] > 0)
 
 
 def from_number(value: object, owner: VariableTracker | None = None) -> VariableTracker:

@@ -31,7 +31,11 @@ from minitorch2.bytecode.trackers.python_values.constant import (
 from minitorch2.bytecode.trackers.python_values.sequence import ListVariable
 from minitorch2.bytecode.trackers.rules import registers
 from minitorch2.bytecode.trackers.torch_values.overriding import overridden
-from minitorch2.bytecode.trackers.torch_values.symbolic import SymbolicNumberVariable, compute
+from minitorch2.bytecode.trackers.torch_values.symbolic import (
+    RaggedSizeVariable,
+    SymbolicNumberVariable,
+    compute,
+)
 from minitorch2.bytecode.trackers.torch_values.tensor import TensorVariable
 from minitorch2.bytecode.trackers.torch_values.tensor_data import made_of_data
 from minitorch2.errors import UnsupportedError
@@ -309,24 +313,26 @@ def _stated(
     return NONE
 
 
-def suppose(evaluator: Evaluator, tensor: TensorVariable, truth: bool) -> bool:
-    """Let the graph check the truth of a tensor; the truth with which the program goes on.
+def suppose(evaluator: Evaluator, value: VariableTracker, truth: bool) -> bool:
+    """Let the graph check the truth of a tensor or number; return that with which it goes on.
 
-    A tensor whose number is known while capturing is not checked.
+    It checks nothing that is known while capturing.
 
     Raises:
         UnsupportedError: the tensor has several elements, or the graph may not read data.
     """
-    if not config.current().capture_data_dependent or tensor.fake.numel() != 1:
-        tensor.truth(evaluator)
-    is_true: VariableTracker = tensor
-    if tensor.fake.dtype is not torch.bool:
-        is_true = tensor.call_method(evaluator, "ne", [ConstantVariable(0)], {})
-    number = is_true.call_method(evaluator, "item", [], {})
-    if not isinstance(number, SymbolicNumberVariable):
-        return number.truth(evaluator)
-    stated = number.number.node.condition()
+    if isinstance(value, TensorVariable):
+        if not config.current().capture_data_dependent or value.fake.numel() != 1:
+            value.truth(evaluator)
+        is_bool = value.fake.dtype is torch.bool
+        asked = value if is_bool else value.call_method(evaluator, "ne", [ConstantVariable(0)], {})
+        value = asked.call_method(evaluator, "item", [], {})
     env = evaluator.capture.sizes.env
+    if not isinstance(value, SymbolicNumberVariable) or isinstance(value, RaggedSizeVariable):
+        return value.truth(evaluator)
+    stated = value.number.node.condition()
+    if env.can_decide(stated):
+        return value.truth(evaluator)
     line = evaluator.user_stack()[-1].line
     message = f"the program goes on behind line {line}"
     env.expect(stated if truth else opposite(stated), message, SuppositionError.__name__)

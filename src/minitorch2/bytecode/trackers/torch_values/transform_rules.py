@@ -165,9 +165,11 @@ def _codes() -> dict[CodeType, Any]:
 
 
 @handles(polyfills.refuse)
-def refuse(evaluator: Evaluator, cause: VariableTracker) -> VariableTracker:
+def refuse(
+    evaluator: Evaluator, cause: VariableTracker, code: VariableTracker | None = None
+) -> VariableTracker:
     """`polyfills.refuse`"""
-    return unsupported(_CODE, str(cause.as_constant()))
+    return unsupported(code.as_constant() if code else _CODE, str(cause.as_constant()))
 
 
 @handles(polyfills.transformed)

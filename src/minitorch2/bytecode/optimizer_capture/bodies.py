@@ -6,6 +6,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import torch
+from torch.optim.lr_scheduler import ReduceLROnPlateau
+
+from minitorch2.bytecode.polyfills.transforms import refuse
 
 
 def get_value(x: Any) -> Any:
@@ -64,6 +67,38 @@ def step_if_finite(self: Any, optimizer: Any, state: Any, *args: Any, **kwargs: 
     for found_inf in state["found_inf_per_device"].values():
         torch._check(found_inf == 0)  # type: ignore[no-untyped-call]
     return optimizer.step(*args, **kwargs)
+
+
+def step_on_plateau(self: Any, metrics: Any, epoch: Any = None) -> None:
+    """``ReduceLROnPlateau.step``: the graph chooses among numbers, where Python branches"""
+    groups, kind = self.optimizer.param_groups, type(self)
+    if kind is not ReduceLROnPlateau or epoch is not None or len(groups) != len(self.min_lrs):
+        refuse("a plateau with an epoch, other rates or methods of its own", "not-inlined")
+    self.last_epoch += 1
+    current, best = _number(float(metrics)), _number(self.best)
+    is_better = self._is_better(current, best)
+    cooldown = torch.as_tensor(self.cooldown_counter)
+    is_cooling = cooldown > 0
+    bad = torch.where(is_better | is_cooling, 0, torch.as_tensor(self.num_bad_epochs) + 1)
+    is_reduced = bad > self.patience
+    for group, least in zip(groups, self.min_lrs, strict=True):
+        old = _number(group["lr"])
+        new = (old * self.factor).clamp(min=least)
+        chosen = torch.where(is_reduced & (old - new > self.eps), new, old)
+        if isinstance(group["lr"], torch.Tensor):
+            group["lr"].fill_(chosen)
+        else:
+            group["lr"] = chosen.item()
+    self.best = torch.where(is_better, current, best).item()
+    self.num_bad_epochs = torch.where(is_reduced, 0, bad).item()
+    cooldown = torch.where(is_reduced, self.cooldown, cooldown - is_cooling.to(torch.int64))
+    self.cooldown_counter = cooldown.item()
+    rates = [group["lr"] for group in groups]
+    self._last_lr = [lr.clone() if isinstance(lr, torch.Tensor) else lr for lr in rates]
+
+
+def _number(value: Any) -> Any:
+    return torch.as_tensor(value, dtype=torch.float64)
 
 
 # Fused updates ------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from minitorch2.bytecode.polyfills import optimizers
+from minitorch2.bytecode.optimizer_capture import bodies
 from minitorch2.bytecode.trackers.base import VariableTracker
 from minitorch2.bytecode.trackers.interfaces import Evaluator
 from minitorch2.bytecode.trackers.python_values.constant import ConstantVariable
@@ -23,7 +23,7 @@ from minitorch2.native.torch_internals import functions
 
 def _takes_factor(name: str, factor: str) -> None:
     """Let a method take a tensor for its factor."""
-    polyfill = getattr(optimizers, name)
+    polyfill = getattr(bodies, name)
 
     def call(
         tensor: TensorVariable,
@@ -49,7 +49,7 @@ def foreach_addcdiv_(
 ) -> VariableTracker:
     """``torch._foreach_addcdiv_(tensors, numerators, denominators, factors)``"""
     if len(args) == 4 and _has_tensors(evaluator, args[3]):
-        body = evaluator.capture.wrap(optimizers.foreach_addcdiv_, None)
+        body = evaluator.capture.wrap(bodies.foreach_addcdiv_, None)
         return body.call(evaluator, args, kwargs)
     call = evaluator.capture.call_in_graph
     return call(evaluator, "call_function", torch._foreach_addcdiv_, args, kwargs)
