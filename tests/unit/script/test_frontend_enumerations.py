@@ -268,6 +268,17 @@ def test_modules_hold_members_in_files_too(color):
             torch.testing.assert_close(load(file)(X), eager(X))
 
 
+@pytest.mark.parametrize("writer", [jit, torch.jit])
+def test_a_loaded_script_takes_and_gives_members_of_the_programs_own_class(writer):
+    file = io.BytesIO()
+    writer.save(writer.script(Changed(Color.RED)), file)
+    file.seek(0)
+    loaded, eager = jit.load(file), Changed(Color.RED)
+    for color in Color:
+        torch.testing.assert_close(loaded(X, color), eager(X, color))
+    assert loaded.color is eager.color
+
+
 def test_a_member_is_an_attribute_that_code_sets():
     ours, theirs = jit.script(Changed(Color.RED)), Changed(Color.RED)
     for color in (Color.BLUE, Color.RED, Color.RED, Color.BLUE):

@@ -30,7 +30,7 @@ from minitorch2.script.frontend.resolver import Resolver
 from minitorch2.script.frontend.sugared import sugar
 from minitorch2.script.ir.dtype_numbers import DTYPES_BY_NUMBER
 from minitorch2.script.ir.graph import NOT_CONSTANT, Graph, Value
-from minitorch2.script.ir.qualified_names import unique_name
+from minitorch2.script.ir.qualified_names import class_named, unique_name
 from minitorch2.script.ir.types import (
     BOOL,
     NONE,
@@ -237,8 +237,15 @@ def _annotations(definition: t.ClassDef) -> dict[str, t.Expr]:
 
 
 def _enumeration(definition: t.ClassDef, name: str) -> Type:
+    """Return the type of an enumeration of a file: the program's own, if it has the same members.
+
+    So a program that has the class calls what it loads with members of it.
+    """
     make: Any = Enum
-    return enum_type(make(name.rpartition(".")[2], _members(definition)), name)
+    members, known = _members(definition), class_named(name)
+    if known is None or not issubclass(known, Enum) or members != {m.name: m.value for m in known}:
+        known = make(name.rpartition(".")[2], members)
+    return enum_type(known, name)
 
 
 def _members(definition: t.ClassDef) -> dict[str, Any]:
