@@ -236,10 +236,10 @@ def _is_number(operand: Any) -> bool:
 
 
 def _from_fx(value: Any, copies: dict[torch.fx.Node, Node]) -> Argument:
-    if isinstance(value, torch.fx.Node):
+    if isinstance(value, torch.fx.Node) and value in copies:
         return copies[value]
-    if isinstance(value, torch.fx.GraphModule):
-        raise UnsupportedError("a graph that holds another graph as an argument")
+    if isinstance(value, torch.fx.Node | torch.fx.GraphModule):
+        raise UnsupportedError(f"an operator that takes a graph as an argument: {value}")
     return map_items(value, lambda item: _from_fx(item, copies))
 
 

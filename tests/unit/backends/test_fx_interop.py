@@ -1,14 +1,18 @@
 """Conversion to and from torch.fx, both as values and as backends under torch.compile."""
 
+import warnings
 from typing import Any
 
 import pytest
 import torch
 import torch.fx
+from torch.nn.attention.flex_attention import flex_attention
 
 import minitorch2
+from minitorch2 import config
 from minitorch2.backends import from_torch_fx, fx_backend, lookup_backend, to_torch_fx, torch_entry
 from minitorch2.backends.fx_interop import wants_torch_fx
+from minitorch2.errors import MinitorchWarning
 from minitorch2.graph import GraphModule
 from minitorch2.graph.verify import verify
 from tests.unit.graph.test_graph import slide_graph
@@ -90,6 +94,31 @@ def test_training_under_torch_compile(
         torch.testing.assert_close(loss, expected)
         for a, p in zip(got, model.parameters(), strict=True):
             torch.testing.assert_close(a, p.grad, rtol=1e-5, atol=1e-5)
+
+
+def choose(x: torch.Tensor) -> Any:
+    return torch.cond(x.sum() > 0, lambda y: y.sin(), lambda y: y.cos(), (x,))
+
+
+def attend(x: torch.Tensor) -> Any:
+    return flex_attention(x, x, x)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("program", [choose, attend])
+@pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile")
+def test_operators_of_higher_order_under_torch_compile(program: Any) -> None:
+    x = torch.randn(1, 2, 16, 8)
+    torch.compiler.reset()
+    run = torch.compile(program, backend=torch_entry.minitorch2_backend)
+    with config.patch(suppress_errors=True), warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        torch.testing.assert_close(run(x), program(x))
+    told = [str(each.message) for each in said if issubclass(each.category, MinitorchWarning)]
+    assert len(told) == (program is attend), told
+    assert all("takes a graph as an argument" in text for text in told)
+    torch.testing.assert_close(minitorch2.compile(program)(x), program(x))
+    minitorch2.explain(program)(x)  # which raised an error of torch.compile's
 
 
 def test_the_entry_point_is_declared() -> None:

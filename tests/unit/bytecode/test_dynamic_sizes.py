@@ -555,3 +555,19 @@ def test_a_number_of_known_parity_reaches_the_graph(backend: str) -> None:
     for n in (3, 4, 6, 5, 8, 9):
         x = torch.randn(5)
         assert_same(fast(x, n), program(x, n))
+
+
+SEARCHES: list[Callable[[torch.Tensor], Any]] = [
+    lambda x: x * 2 if -1 in x.shape else x + 1,
+    lambda x: x * 2 if -1 in [x.shape[0] * x.shape[1]] else x + 1,
+    lambda x: x * list(x.shape).count(1),
+    lambda x: x * (0, x.shape[1], 7).index(7),
+]
+
+
+@pytest.mark.parametrize("program", SEARCHES)
+def test_a_search_among_sizes_fixes_none(program: Callable[[torch.Tensor], Any]) -> None:
+    compiled = Compiled(program, dynamic=True, fullgraph=True)
+    for size in (4, 6, 8):
+        compiled(torch.ones(2, size))
+    assert len(compiled.graphs) == 1

@@ -160,7 +160,8 @@ def compare(
 
 def equal(evaluator: Evaluator, left: VariableTracker, right: VariableTracker) -> bool:
     """Return whether containers take the two for the same element: identical or equal."""
-    return is_same(left, right) or truth(evaluator, compare(evaluator, "==", left, right))
+    same = left is right or (not _are_numbers(left, right) and is_same(left, right))
+    return same or truth(evaluator, compare(evaluator, "==", left, right))
 
 
 def identical(evaluator: Evaluator, left: VariableTracker, right: VariableTracker) -> bool:
