@@ -11,12 +11,13 @@ lazy run are compared with those of eager mode.
 from __future__ import annotations
 
 import argparse
+import gc
 import os
 import random
 import time
 import tracemalloc
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from itertools import accumulate
 from pathlib import Path
@@ -217,51 +218,100 @@ def gpt() -> nn.Module:
     )
 
 
-def gpt_loss(model: nn.Module, batch: int, length: int) -> torch.Tensor:
+def gpt_loss(model: nn.Module, words: torch.Tensor) -> torch.Tensor:
     """The loss of the next word."""
-    words = torch.randint(100, (batch, length))
     return nn.functional.cross_entropy(model(words).flatten(0, 1), words.flatten())
 
 
-def seconds_a_step(make: Callable[[], nn.Module], loss_of: Loss, batch: int, way: str) -> float:
-    """The median time of a training step, after six steps."""
+def squares(model: nn.Module, x: torch.Tensor) -> torch.Tensor:
+    """A loss of vectors."""
+    return model(x).square().mean()
+
+
+Inputs: TypeAlias = Callable[[int], torch.Tensor]
+MODELS: dict[str, tuple[Callable[[], nn.Module], Callable[..., torch.Tensor], Inputs]] = {
+    "perceptron": (perceptron, squares, lambda batch: torch.randn(64 * batch, 16)),
+    "GPT": (gpt, gpt_loss, lambda batch: torch.randint(100, (batch, 64))),
+}
+WARM = 6
+"""Steps before the clock counts: `torch._lazy` compiles in the first two, and profiles a third."""
+
+
+def training_step(name: str, batch: int, way: str) -> Callable[[int], tuple[float, float]]:
+    """Return a training step with AdamW on fresh inputs, which gives its seconds and its loss."""
+    make, loss_of, inputs = MODELS[name]
     torch.manual_seed(0)
     model = make().train()
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
-    run = minitorch2.compile(model) if way == "compiled" else model
     if way == "lazy model":
         lazy.to_lazy(model)
-        optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
-    taken = []
-    for _ in range(16):
+    if way == "torch._lazy":
+        model = model.to("lazy")
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+    run = minitorch2.compile(model) if way == "compiled" else model
+
+    def gradients(x: torch.Tensor) -> torch.Tensor:
+        loss = loss_of(run, x)
+        loss.backward()
+        return loss.detach()
+
+    differentiate = lazy.stable(gradients) if way == "stable" else gradients
+
+    def step(number: int) -> tuple[float, float]:
+        torch.manual_seed(number)
+        x = inputs(batch)
+        x = x.to("lazy") if way == "torch._lazy" else x
         start = time.thread_time()
-        with minitorch2.lazily() if way == "region" else nullcontext():
+        with minitorch2.lazily() if way in ("region", "stable") else nullcontext():
             optimizer.zero_grad()
-            loss = loss_of(run, batch, 64)
-            loss.backward()
+            loss = differentiate(x)
             optimizer.step()
-            del loss
         if way == "lazy model":
             lazy.sync()
-        taken.append(time.thread_time() - start)
-    return median(taken[6:])
+        if way == "torch._lazy":
+            torch._lazy.mark_step()
+        value = float(loss.cpu())
+        return time.thread_time() - start, value
+
+    return step
+
+
+def in_turns(name: str, batch: int, ways: Sequence[str], count: int) -> list[str]:
+    """Return the row of a model: milliseconds in eager mode, ratios, the difference of losses."""
+    steps = {way: training_step(name, batch, way) for way in ("eager", *ways)}
+    taken: dict[str, list[float]] = {way: [] for way in steps}
+    largest = 0.0
+    for number in range(WARM + count):
+        losses = []
+        for way, step in steps.items():
+            seconds, loss = step(number)
+            taken[way].append(seconds)
+            losses.append(loss)
+        largest = max(largest, max(losses) - min(losses))
+    middle = {way: median(found[WARM:]) for way, found in taken.items()}
+    ratios = (f"{middle[way] / middle['eager']:.2f}" for way in ways)
+    return [name, str(batch), f"{middle['eager'] * 1e3:.1f}", *ratios, f"{largest:.0e}"]
+
+
+def table_of_steps(ways: Sequence[str], cases: Sequence[tuple[str, int, int]]) -> Table:
+    """Whole training steps, as ratios to eager mode; all ways take turns."""
+    ratios = (f"{way} / eager" for way in ways)
+    shown = Table("model", "batch", "eager, ms", *ratios, "difference of losses")
+    for name, batch, count in cases:
+        shown.add_row(*in_turns(name, batch, ways, count))
+    return shown
 
 
 def steps() -> Table:
-    """Whole training steps with AdamW, as ratios to eager mode."""
-    ways = ("region", "lazy model", "compiled")
-    shown = Table("model", "batch", "eager, ms", *(f"{way} / eager" for way in ways))
-    for name, make, loss_of in (
-        ("perceptron", perceptron, perceptron_loss),
-        ("GPT", gpt, gpt_loss),
-    ):
-        for batch in (1, 8):
-            eager = seconds_a_step(make, loss_of, batch, "eager")
-            ratios = [seconds_a_step(make, loss_of, batch, way) / eager for way in ways]
-            shown.add_row(
-                name, str(batch), f"{eager * 1e3:.1f}", *(f"{ratio:.2f}" for ratio in ratios)
-            )
-    return shown
+    """A region, a stable function in one, a lazy model, and a compiled one."""
+    cases = [(name, batch, 24) for name in MODELS for batch in (1, 8)]
+    return table_of_steps(("region", "stable", "lazy model", "compiled"), cases)
+
+
+def peers() -> Table:
+    """A region, and PyTorch's lazy tensors if this build has them."""
+    has_peer = _peer_tensors(torch.ones(1), torch.ones(1)) is not None
+    ways = ("region", "stable", "torch._lazy") if has_peer else ("region", "stable")
+    return table_of_steps(ways, [("GPT", 1, 9), ("GPT", 8, 7), ("GPT", 64, 3)])
 
 
 # The LazyTensor paper's table 4 -------------------------------------------------------------------
@@ -322,56 +372,6 @@ def words() -> Table:
             )
             name = f"score{' and gradient' * differentiate}, {length}"
             shown.add_row(name, f"{eager * 1e3:.2f}", f"{given * 1e3:.2f}", f"{given / eager:.2f}")
-    return shown
-
-
-def words_step(make: Callable[[], nn.Module], batch: int, way: str) -> Callable[[], float]:
-    """Return a training step of a language model, which says how long it took; ways take turns."""
-    torch.manual_seed(0)
-    model = make().train()
-    if way == "torch._lazy":
-        model = model.to("lazy")
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
-
-    def gradients(words: torch.Tensor) -> torch.Tensor:
-        loss = nn.functional.cross_entropy(model(words).flatten(0, 1), words.flatten())
-        loss.backward()
-        return loss.detach()
-
-    run = lazy.stable(gradients) if way == "stable" else gradients
-
-    def step() -> float:
-        words = torch.randint(100, (batch, 64))
-        words = words.to("lazy") if way == "torch._lazy" else words
-        start = time.thread_time()
-        with minitorch2.lazily() if way in ("region", "stable") else nullcontext():
-            optimizer.zero_grad()
-            loss = run(words)
-            optimizer.step()
-        if way == "torch._lazy":
-            torch._lazy.mark_step()
-        float(loss.cpu())
-        return time.thread_time() - start
-
-    return step
-
-
-def peers() -> Table:
-    """Steps of the GPT in turns: a region, a stable function in one, and PyTorch's lazy tensors."""
-    ways = ["eager", "region", "stable"]
-    if _peer_tensors(torch.ones(1), torch.ones(1)) is not None:
-        ways.append("torch._lazy")
-    shown = Table("batch", "eager, ms", *(f"{way} / eager" for way in ways[1:]))
-    for batch, count in ((1, 16), (8, 8), (64, 1)):
-        steps = {way: words_step(gpt, batch, way) for way in ways}
-        taken: dict[str, list[float]] = {way: [] for way in ways}
-        for number in range(count + 6):
-            for way, step in steps.items():
-                if way != "torch._lazy" or number >= 5:  # it takes seconds, and needs no more
-                    taken[way].append(step())
-        middle = {way: median(found[-count:]) for way, found in taken.items()}
-        ratios = (f"{middle[way] / middle['eager']:.2f}" for way in ways[1:])
-        shown.add_row(str(batch), f"{middle['eager'] * 1e3:.1f}", *ratios)
     return shown
 
 
@@ -486,20 +486,23 @@ def bytes_of_a_place(count: int = 2000) -> float:
 
 
 def growth(steps: int = 2000) -> Table:
-    """The memory of the process after each tenth of many steps of changing sizes."""
-    model = nn.Linear(16, 4)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-    shown = Table("steps", "memory of the process, MB", "places", "programs")
+    """What the process holds after each tenth of many steps of changing sizes."""
+    weight = torch.ones(4, requires_grad=True)
+    optimizer = torch.optim.SGD([weight], lr=0.01)
+    columns = "memory of the process, MB", "objects of Python", "places and forms", "programs"
+    shown = Table("steps", *columns)
     for number in range(steps):
         with minitorch2.lazily():
             optimizer.zero_grad()
-            perceptron_loss(model, 2 + number % 7, 3).backward()
+            (torch.randn(2 + number % 7, 4) @ weight).square().mean().backward()
             optimizer.step()
         if (number + 1) % (steps // 10) == 0:
+            gc.collect()
             pages = int(Path("/proc/self/statm").read_text().split()[1])
-            metrics = lazy.metrics()
             used = f"{pages * os.sysconf('SC_PAGE_SIZE') / 1e6:.0f}"
-            shown.add_row(str(number + 1), used, str(metrics.places), str(metrics.compiled))
+            metrics = lazy.metrics()
+            counts = len(gc.get_objects()), metrics.places, metrics.compiled
+            shown.add_row(str(number + 1), used, *map(str, counts))
     return shown
 
 

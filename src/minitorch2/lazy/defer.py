@@ -48,8 +48,15 @@ from minitorch2.lazy.value import (
 from minitorch2.lazy.window import WINDOWS, check_windows, note_window
 from minitorch2.native.torch_internals.dispatch import make_wrapper_tensor
 
+_NOTHING: Final[dict[Any, Any]] = {}
 
-def defer(func: Operator, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+
+def defer(
+    func: Operator,
+    types: Sequence[type],
+    args: tuple[Any, ...] = (),
+    kwargs: Mapping[str, Any] = _NOTHING,
+) -> Any:
     """Record a call with a lazy tensor, outside of a region; return its results as lazy tensors.
 
     Nobody sees operators on ordinary tensors alone. So these enter as copies, and an operator that
@@ -102,7 +109,7 @@ def defer_unexpected(
     return run_fallback(func, plan, args, kwargs)
 
 
-LazyTensor.defer = staticmethod(defer)
+LazyTensor.__torch_dispatch__ = staticmethod(defer)  # type: ignore[assignment, method-assign]
 _ITEM: Final = torch.ops.aten._local_scalar_dense.default
 _AS_STRIDED: Final = torch.ops.aten.as_strided.default
 _NEED_UNMARKED: Final = (
@@ -113,7 +120,6 @@ _NEED_UNMARKED: Final = (
 """Views that refuse, or read as they are, elements that are still to be conjugated or negated."""
 _ZEROS: Final = torch.ops.aten.zeros.default
 _AS_IT_IS: Final = nullcontext()
-_NOTHING: Final[dict[int, Value]] = {}
 
 
 def _record(func: Operator, plan: Plan, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:

@@ -25,6 +25,7 @@ from minitorch2.lazy.plan import Plan
 from minitorch2.lazy.step import Step
 from minitorch2.lazy.trie import ENTERED, MISS, Event, Form, no_match
 from minitorch2.lazy.value import LazyTensor, Meta, Ref, Value, View, ref_of
+from minitorch2.loopir.layout import contiguous_strides
 from minitorch2.native.torch_internals.dispatch import make_wrapper_tensor
 
 
@@ -183,6 +184,8 @@ def _begin(base: torch.Tensor) -> int | None:
 def _made_of(step: Step, meta: Meta, begin: int | None, position: int) -> tuple[Any, ...]:
     size, stride, offset, dtype, device, fake = meta
     ref = ref_of(len(step.values) + position)
+    if begin == offset == 0 and tuple(stride) == contiguous_strides(size):
+        return size, None, None, dtype, device, fake, ref  # PyTorch's own default, which is faster
     return size, stride, (begin or 0) + offset, dtype, device, fake, ref
 
 
@@ -211,10 +214,11 @@ def _lines(shape: _Shape) -> Iterator[str]:
     """Yield the text of a matcher, line by line."""
     count, names = len(shape.args), len(shape.named)
     kinds = [*shape.args, *(kind for _, kind in shape.named)]
+    named = f"len(kwargs) != {names}" if names else "kwargs"
     wants = "".join(f", w{k}" for k in range(len(kinds)))
     yield "def match(after, step, func, args, kwargs, plain):"
     yield f"    operator, numbers, made{wants} = after.wanted"
-    yield f"    if func is not operator or len(args) != {count} or len(kwargs) != {names}:"
+    yield f"    if func is not operator or len(args) != {count} or {named}:"
     yield "        return MISS"
     if count:
         yield f"    {''.join(f'a{k}, ' for k in range(count))}= args"
@@ -257,7 +261,7 @@ _PROMISE: Final = """\
     value.step, value.ref, value.fake, value.view = step, ref, fake, {view}
     step.values.append(value)
     return tensor"""
-_VIEW: Final = "View(v0, func, args[1:], kwargs, None)"
+_VIEW: Final = "new_tuple(View, (v0, func, args[1:], kwargs, None))"
 _OUTCOMES: Final = {
     "one": _PROMISE.format(begin="", view="None"),
     "view": _PROMISE.format(begin="", view=_VIEW),
@@ -309,6 +313,7 @@ _NAMES: Final[dict[str, Any]] = {
     "count_writes": torch.autograd.graph.increment_version,
     "make": make_wrapper_tensor,
     "new": Value.__new__,
+    "new_tuple": tuple.__new__,
     "promise": _promise,
     "strided": torch.strided,
 }

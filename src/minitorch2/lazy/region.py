@@ -21,7 +21,7 @@ from minitorch2.lazy.defer import defer_unexpected, is_number
 from minitorch2.lazy.expect import expected_result
 from minitorch2.lazy.infer import map_tensors
 from minitorch2.lazy.ordinary import new_result
-from minitorch2.lazy.parameter_lists import lists_of_parameters
+from minitorch2.lazy.parameter_lists import Away, lists_of_parameters
 from minitorch2.lazy.step import COUNTS, LOCK, current
 from minitorch2.lazy.trie import MISS
 from minitorch2.lazy.value import LazyTensor, Operator, undeferred
@@ -57,8 +57,9 @@ def lazily(*, guarded: bool = True, eager_first: bool = True) -> Iterator[None]:
     with ExitStack() as stack:
 
         def begin() -> None:
-            stack.enter_context(lists_of_parameters())
-            stack.enter_context(_Deferring())  # type: ignore[no-untyped-call]
+            away = Away(guard)
+            stack.enter_context(lists_of_parameters(away))
+            stack.enter_context(_Deferring(away))
 
         stack.callback(mark_step, wait=True, cause="end of the region")
         if config.current().lazy_bf16:
@@ -67,8 +68,7 @@ def lazily(*, guarded: bool = True, eager_first: bool = True) -> Iterator[None]:
                     stack.enter_context(torch.autocast(kind, torch.bfloat16))
         visit = first_visit(begin) if guarded and eager_first else None
         stack.enter_context(control_flow_in_python())
-        if guarded:
-            stack.enter_context(_Guard(visit))
+        guard = stack.enter_context(_Guard(visit)) if guarded else None
         if visit is None:
             begin()
         yield
@@ -76,6 +76,10 @@ def lazily(*, guarded: bool = True, eager_first: bool = True) -> Iterator[None]:
 
 class _Deferring(DispatchMode):  # type: ignore[no-untyped-call]
     """Hands every operator to `defer`."""
+
+    def __init__(self, away: Away) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self._away = away
 
     def __torch_dispatch__(
         self,
@@ -95,6 +99,13 @@ class _Deferring(DispatchMode):  # type: ignore[no-untyped-call]
                 made = expected_result(step, func, args, kwargs, step.plain)
             if made is not MISS:
                 return made
+            if func is _ITEM_OF and is_number(args[0]):
+                COUNTS.now += 1
+                return func(args[0].value.data if type(args[0]) is LazyTensor else args[0])
+            if func is _END_OF_PROFILE:  # of a step that has failed, it may be
+                self._away.come_back()
+            elif func is _BEGIN_OF_PROFILE and args[0].startswith(_ZERO_GRAD):
+                self._away.leave()
             with DisableTorchFunction():
                 return defer_unexpected(func, args, kwargs, in_region=True)
 
@@ -105,6 +116,10 @@ def is_deferring() -> bool:
 
 
 _ITEM: Final = torch.Tensor.item
+_ITEM_OF: Final = torch.ops.aten._local_scalar_dense.default
+_BEGIN_OF_PROFILE: Final = torch.ops.profiler._record_function_enter_new.default
+_ZERO_GRAD: Final = "Optimizer.zero_grad#"
+_END_OF_PROFILE: Final = torch.ops.profiler._record_function_exit._RecordFunction
 _READERS: Final = {
     torch.Tensor.numpy,
     torch.Tensor.tolist,
@@ -127,7 +142,7 @@ _READERS_OF_LISTS: Final = {torch.tensor, torch.as_tensor, torch.asarray, torch.
 
 
 _WATCHED: Final = {
-    *(*_READERS, *_READERS_OF_INDICES, *_READERS_OF_LISTS, *READERS_OF_LENGTHS, *OPENERS)
+    *(_ITEM, *_READERS, *_READERS_OF_INDICES, *_READERS_OF_LISTS, *READERS_OF_LENGTHS, *OPENERS)
 }
 
 
@@ -148,12 +163,12 @@ class _Guard(TorchFunctionMode):
         if self._visit is not None and not torch.compiler.is_compiling() and self._visit.ends(func):
             self._visit.begin()
             self._visit = None
+        if func not in _WATCHED:
+            return func(*args, **kwargs) if kwargs else func(*args)
         if func is _ITEM and type(args[0]) is torch.Tensor and _may_read_now(args[0]):
             COUNTS.now += 1
             with DisableTorchDispatch():
                 return func(*args)
-        if func not in _WATCHED:
-            return func(*args, **(kwargs or {}))
         if func in OPENERS:
             kwargs = kwargs or {}
             part = args[0] if args else kwargs.get("input")

@@ -135,13 +135,11 @@ class LazyTensor(torch.Tensor):
 
     Attributes:
         value: what it stands for.
-        defer: records an operator (set by `defer.py`).
         observe: gives the real tensor (set by `barrier.py`).
     """
 
     __slots__ = ("value",)
     value: Value
-    defer: ClassVar[Callable[[Operator, tuple[Any, ...], Mapping[str, Any]], Any]]
     observe: ClassVar[Callable[..., torch.Tensor]]
 
     __torch_function__ = modes.no_torch_function  # type: ignore[assignment]
@@ -169,7 +167,7 @@ class LazyTensor(torch.Tensor):
         args: tuple[Any, ...] = (),
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
-        return LazyTensor.defer(func, args, kwargs or {})
+        raise NotImplementedError  # `defer.py` puts its function here: a call less per operator
 
     # Answers that PyTorch reads from memory, without an operator --------------------------------
 

@@ -1,14 +1,17 @@
 """Calls that are expected: they are matched without an event, and what is not expected is not."""
 
 import math
+from contextlib import nullcontext
 
 import pytest
 import torch
 from torch import nn
+from torch.overrides import TorchFunctionMode
 
 import minitorch2
 from minitorch2 import config, lazy
 from minitorch2.lazy import defer, expect
+from minitorch2.native.torch_internals.modes import count_function_modes, function_mode_at
 
 pytestmark = pytest.mark.usefixtures("empty_trie", "quick")
 OPTIMIZERS = {
@@ -354,3 +357,67 @@ def test_optimizers_that_cannot_take_lists_do_not(case):
         with minitorch2.lazily():
             given = run()
         torch.testing.assert_close(lazy.to_eager(given), wanted)
+
+
+def guards():
+    """Return how many function modes of regions watch calls of PyTorch now."""
+    modes = [function_mode_at(position) for position in range(count_function_modes())]
+    return sum(type(mode).__name__ == "_Guard" for mode in modes)
+
+
+def test_the_guard_is_away_while_an_optimizer_of_pytorch_steps(monkeypatch):
+    """It saw ten calls for each parameter, and none that reads memory."""
+    seen = []
+    group_of = torch.optim.SGD._init_group
+
+    def noted(*args):
+        seen.append(guards())
+        return group_of(*args)
+
+    monkeypatch.setattr(torch.optim.SGD, "_init_group", noted)
+    weight = torch.ones(3, requires_grad=True)
+    optimizer = torch.optim.SGD([weight], lr=0.1)
+    with lazy.lazily():
+        weight.sum().backward()
+        optimizer.step()
+        seen.append(guards())
+        optimizer.zero_grad()
+        seen.append(guards())
+        optimizer.register_step_pre_hook(lambda *_: seen.append(guards()))
+        optimizer.step()
+    assert seen == [0, 1, 1, 1, 1]
+
+
+def test_behind_a_step_that_fails_reads_of_memory_are_guarded():
+    """Whoever catches the error may read memory that a pending operator writes."""
+    weight, plain = torch.ones(3, requires_grad=True), torch.ones(3)
+    optimizer = torch.optim.SGD([weight], lr=0.1)
+    for _ in range(3):
+        with lazy.lazily():
+            weight.sum().backward()
+            optimizer.param_groups[0]["lr"] = "fast"
+            with pytest.raises((TypeError, RuntimeError, ValueError)):
+                optimizer.step()
+            plain.mul_(2)
+            assert plain.numpy()[0] == plain.tolist()[0]
+            assert guards() == 1
+    assert plain.numpy().tolist() == [8.0, 8.0, 8.0]
+
+
+def test_a_mode_of_the_program_sees_the_calls_of_an_optimizer():
+    class Counting(TorchFunctionMode):
+        calls = 0
+
+        def __torch_function__(self, func, types, args=(), kwargs=None):
+            self.calls += 1
+            return func(*args, **(kwargs or {}))
+
+    weight = torch.ones(3, requires_grad=True)
+    optimizer = torch.optim.SGD([weight], lr=0.1)
+    counts = []
+    for region in (nullcontext, lazy.lazily):
+        weight.grad = torch.ones(3)
+        with region(), Counting() as mode:
+            optimizer.step()
+        counts.append(mode.calls)
+    assert counts[1] >= counts[0] > 3
