@@ -1,6 +1,7 @@
 """Rules of the LazyTensor paper that no other test of this folder shows alone."""
 
 import copy
+from contextlib import nullcontext
 from itertools import pairwise
 
 import pytest
@@ -8,6 +9,7 @@ import torch
 from torch import nn
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
+from benchmarks.lazy import Segments
 from minitorch2 import lazy
 from minitorch2.testing import assert_same
 
@@ -112,3 +114,22 @@ def test_a_call_returns_before_its_operators_run_and_a_look_waits():
             assert steps() == before
             y.detach().sum().item()
             assert steps() == before + 1
+
+
+def test_the_model_of_words_has_eager_scores_and_gradients_and_a_program_for_a_length():
+    """Table 4: the host's loops build another step for each length, and one that comes again."""
+    sentences = [torch.arange(length) for length in (3, 4, 3, 4, 3, 4)]
+    compiled = []
+    for sentence in sentences:
+        results = []
+        for region in (nullcontext, lazy.lazily):
+            torch.manual_seed(0)
+            model = Segments()
+            with region():
+                score = model(sentence)
+                score.backward()
+            gradient = model.next.weight.grad
+            results.append([lazy.to_eager(score.detach()), lazy.to_eager(gradient)])
+        assert_same(*results, tolerance=1e-5)
+        compiled.append(lazy.metrics().compiled)
+    assert compiled[-1] == compiled[-2] == 2
