@@ -35,14 +35,11 @@ MOST_ELEMENTS = 4096
 KNOWN = {
     "aten._fft_r2c.default": "of dimensions with equal strides, either may be the outer one",
     "aten._fft_c2r.default": "the library's order of dimensions, for layouts that it likes",
-    "aten._embedding_bag.default": "CPU kernels leave out results for the gradient of plain sums",
-    "aten.col2im.default": "strides of sizes before the padding is cut off",
-    "aten.native_batch_norm.default": "no statistics in evaluation mode",
-    "aten._native_batch_norm_legit.default": "no statistics in evaluation mode",
-    "aten._batch_norm_with_update.default": "a dimension of one element is strange",
-    "aten.native_layer_norm_backward.default": "a dimension of one element is strange",
-    "aten.max_unpool2d.default": "channels-last order is told by a dimension of one element",
-    "aten.nonzero_static.default": "the step along a dimension without elements",
+    "aten._embedding_bag.default": "a CPU makes what its fast path needs for backward",
+    "aten.native_batch_norm.default": "a CPU gives no statistics in evaluation mode",
+    "aten._native_batch_norm_legit.default": "a CPU gives no statistics in evaluation mode",
+    "aten._batch_norm_with_update.default": "strides of one element say which order it is",
+    "aten.max_unpool2d.default": "channels-last order is told by the stride of one element alone",
     "aten.rot90.default": "flipped without elements, a view keeps the strides and a copy does not",
 }  # fmt: skip
 """Overloads whose forms differ still, and why."""

@@ -12,6 +12,7 @@ FOUND_WRONG = """
     sum mean var aminmax linalg.svd svd linalg.eig pinverse
     unsafe_split fill cdist nn.functional.huber_loss nn.functional.conv2d
     nn.functional.pixel_unshuffle nn.functional.hardtanh nn.functional.binary_cross_entropy
+    nn.functional.layer_norm nn.functional.unfold nonzero_static
 """.split()  # noqa: SIM905  (reads as a table)
 
 

@@ -158,6 +158,18 @@ def singular_vectors(results: Sequence[Tensor], *arguments: Any) -> tuple[Tensor
     return results[0], results[1], column_major(results[2])
 
 
+def dense(results: Any, *arguments: Any) -> Any:
+    """Return a result, or the last of several, in the order of its dimensions if it is not None."""
+    if not isinstance(results, tuple):
+        return number_for_each(results)
+    return (*results[:-1], None if results[-1] is None else number_for_each(results[-1]))
+
+
+def nonzero_static(result: Tensor, x: Tensor, **_: Any) -> Tensor:
+    """Return positions as a CPU stores them: those of a number have no dimension."""
+    return result if x.dim() else number_for_each(result)
+
+
 def size(x: Tensor) -> list[int]:
     """Return the sizes as plain integers, for nested batches of `torch.vmap`."""
     return [int(length) for length in x.shape]
@@ -196,6 +208,8 @@ METADATA_OPERATORS: Final = {aten.size.default: size}
 ON_CPU: Final[dict[OpOverload, Callable[..., Any]]] = {
     aten._linalg_svd.default: singular_vectors, aten._fft_r2c.default: real_spectrum,
     aten.tril.default: number_for_each, aten.triu.default: number_for_each,
+    aten.col2im.default: dense, aten.native_layer_norm_backward.default: dense,
+    aten.nonzero_static.default: nonzero_static,
 }  # fmt: skip
 """What a CPU gives in another order of memory than a kernel on meta tensors says."""
 

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import torch
+
 from minitorch2.bytecode.guards.guard import Check
 from minitorch2.bytecode.guards.shapes import ShapeCondition
 from minitorch2.bytecode.guards.values import Held, the
@@ -126,6 +128,7 @@ def _print_sizes(guard: ShapeCondition, paths: Sequence[str]) -> str:
 def show(check: Check, value: Any) -> str:
     """Return the text of a property's value for people."""
     is_object = check.op in (Op.IS, Op.RUNS, Op.EQUAL)
+    value = tuple(value) if isinstance(value, torch.Size) else value  # as sizes are kept
     try:
         text = repr(the(value)) if is_object else str(the(value))
     except Exception:  # noqa: BLE001 (the program's own `__repr__` may raise anything)
