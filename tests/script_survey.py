@@ -136,7 +136,8 @@ def classes_with_forward() -> set[type]:
 
 
 def is_owner(cls: type) -> bool:
-    return "forward" in vars(cls) and cls.__module__.startswith("torch.nn.modules.")
+    is_defined = "forward" in vars(cls) and cls is not nn.Module  # whose own raises
+    return is_defined and cls.__module__.startswith("torch.nn.modules.")
 
 
 def owner_of_forward(module: nn.Module) -> type | None:
