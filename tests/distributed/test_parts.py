@@ -100,6 +100,18 @@ def parts_of(log):
     return log.counts["parts_of_backward"]
 
 
+def test_gradients_of_parts_are_taken_and_not_copied():
+    _, model, run = compiled(layers)
+    x = torch.randn(4, 6, dtype=F64)
+    gradients(run, model, x)
+    with torch.profiler.profile() as profile:
+        gradients(run, model, x)
+    accumulated = [e for e in profile.events() if e.name == "torch::autograd::AccumulateGrad"]
+    assert len(accumulated) == 7
+    children = {child.name for event in accumulated for child in event.cpu_children}
+    assert children == {"aten::detach"}  # a copy would be "aten::copy_"
+
+
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("name", MODELS)
 def test_gradients_of_parts_are_those_of_eager(name, backend):

@@ -173,8 +173,9 @@ class _Nodes:
             behind = dict(zip(own, ctx.next_functions[-len(own) :], strict=True))
             makers = [behind.get(i, (None, 0)) for i in self.again.plan.tensors]
             self.again.skip_hooks(unread, makers)
-            found = [None if i in unread else g for i, g in zip(own, found, strict=True)]
-        return None, None, *found
+        gradients = [None if i in unread else g for i, g in zip(own, found, strict=True)]
+        found.clear()  # it waits with its generator, and a gradient that is held is copied
+        return None, None, *gradients
 
     def steps(self, ctx: Any, given: list[Any]) -> Iterator[Gradients]:
         """Return the gradients of each part; all are computed at once if a graph is asked for."""
