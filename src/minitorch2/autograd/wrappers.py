@@ -37,7 +37,7 @@ class _PutTogether(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, structure: Wrapped, carrier: Any, *parts: Any) -> torch.Tensor:
-        ctx.structure, ctx.has_carrier = structure, carrier is not None
+        ctx.structure, ctx.has_carrier = structure.of_gradient(), carrier is not None
         carrying = structure.carries_gradients(parts)
         ctx.kinds = [
             _kind(p) if carries else None for p, carries in zip(parts, carrying, strict=True)
@@ -47,7 +47,9 @@ class _PutTogether(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, gradient: Any) -> Any:
-        mine, structure = ctx.structure, Wrapped.of(gradient)
+        mine = ctx.structure
+        gradient = mine.like(gradient)
+        structure = Wrapped.of(gradient)
         if structure is None and ctx.has_carrier:
             return None, gradient, *(None for _ in ctx.kinds)
         if structure is not None and mine.fits(structure):
@@ -71,7 +73,7 @@ class _TakeApart(torch.autograd.Function):
     def forward(ctx: Any, structure: Wrapped, has_carrier: bool, tensor: Any) -> Any:
         ctx.set_materialize_grads(False)
         parts = [*map(_alias, plain_parts(tensor))]
-        ctx.structure, ctx.parts = structure, parts
+        ctx.structure, ctx.parts = structure.of_gradient(), parts
         ctx.carrying = structure.carries_gradients(parts)
         carrying = zip(parts, ctx.carrying, strict=True)
         ctx.mark_non_differentiable(*(p for p, carries in carrying if not carries))

@@ -15,7 +15,7 @@ from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
 from minitorch2.bytecode.trackers.interfaces import Evaluator
 from minitorch2.bytecode.trackers.python_values.builtin import models
 from minitorch2.bytecode.trackers.python_values.constant import ConstantVariable
-from minitorch2.bytecode.trackers.python_values.sequence import TupleVariable
+from minitorch2.bytecode.trackers.python_values.sequence import SequenceVariable
 from minitorch2.native.torch_internals.collectives import name_of_group, size_of_group
 
 
@@ -39,30 +39,36 @@ def rank_in(group: Any, rank: int) -> int:
     return dist.get_group_rank(group, rank)
 
 
+_FIX = "call torch.distributed.init_process_group before, and pass a group made outside"
+
+
 def read_while_capturing(function: Callable[..., Any]) -> None:
     """Let capture call a function of a group, whose result is a constant of the graph."""
 
     @models(function)
     def call(evaluator: Evaluator, *args: VariableTracker) -> VariableTracker:
-        return ConstantVariable(function(*(_outside(evaluator, arg) for arg in args)))
+        values = [known_outside(evaluator, arg) for arg in args]
+        if values[0] is None:
+            unsupported("constant-result-argument", "a collective has no process group", _FIX)
+        return ConstantVariable(function(*values))
 
 
 for _function in (name_of, size_of, rank_of, rank_in):
     read_while_capturing(_function)
 
 
-def _outside(evaluator: Evaluator, tracker: VariableTracker) -> Any:
+def known_outside(evaluator: Evaluator, tracker: VariableTracker) -> Any:
     """Return a constant, or an object from outside; a guard says that it is the same again."""
-    if tracker.is_constant() and tracker.as_constant() is not None:
+    if tracker.is_constant():
         return tracker.as_constant()
-    if isinstance(tracker, TupleVariable):
-        return tuple(_outside(evaluator, item) for item in tracker.items(evaluator))
+    if isinstance(tracker, SequenceVariable):
+        return tuple(known_outside(evaluator, item) for item in tracker.items(evaluator))
     value = getattr(tracker, "value", None)
     if value is None:
         unsupported(
             "constant-result-argument",
-            f"a collective is given {tracker} as its process group",
-            "call torch.distributed.init_process_group before, and pass a group made outside",
+            f"a collective is given {tracker}",
+            _FIX,
         )
     if tracker.source is not None:
         identity_guards(evaluator.capture, value, tracker.source)

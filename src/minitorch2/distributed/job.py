@@ -6,7 +6,9 @@ by bucket.
 
 from __future__ import annotations
 
+import sys
 from contextlib import AbstractContextManager, nullcontext
+from importlib import import_module
 
 from minitorch2 import config
 from minitorch2.distributed import collectives
@@ -17,6 +19,8 @@ assert collectives  # importing it marks the functions that capture evaluates in
 
 def in_job() -> AbstractContextManager[object]:
     """Return a context with the options of what is compiled now."""
+    if "torch.distributed.tensor" in sys.modules:
+        import_module("minitorch2.distributed.distributed_tensors")  # it marks functions, too
     model = active_model()
     if model is None or config.current().bucket_bytes or config.current().cudagraphs:
         return nullcontext()

@@ -9,8 +9,8 @@ under tracing only plain tensors are left.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol
+from dataclasses import dataclass, replace
+from typing import Any, Final, NamedTuple, Protocol
 
 import torch
 
@@ -25,15 +25,23 @@ def is_wrapper(value: object) -> bool:
 
 
 def is_wrapper_class(cls: type) -> bool:
-    """Return whether a class has the protocol that takes its tensors apart.
-
-    Distributed tensors convert their gradients: these may be sums of which each process has a part,
-    where the value is whole. So they are not taken apart.
-    """
-    if hasattr(cls, "__coerce_tangent_metadata__") or not hasattr(cls, "__tensor_unflatten__"):
+    """Return whether a class has the protocol that takes its tensors apart."""
+    if not hasattr(cls, "__tensor_unflatten__"):
         return False
     has_dispatch = cls.__torch_dispatch__ is not torch.Tensor.__torch_dispatch__  # type: ignore[attr-defined]
     return has_dispatch and hasattr(cls, "__tensor_flatten__")
+
+
+class Conversion(NamedTuple):
+    """The functions of contexts by which gradients of a class are converted."""
+
+    of_gradient: Callable[[Any], Any]
+    shared: Callable[[Any], Any]
+
+
+GRADIENTS: Final[dict[type, Conversion]] = {}
+"""For classes that convert their gradients: the context of a tensor's gradient, given its own, and
+the part of a context that a tensor shares with its gradient."""
 
 
 def ragged_dimension(tensor: Any, name: str) -> int | None:
@@ -51,11 +59,34 @@ def layout_of(tensor: torch.Tensor) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
         return tuple(tensor.size()), tuple(tensor.stride())
 
 
+@dataclass(frozen=True)
+class WithObjects:
+    """The context of a tensor that is also made of objects, such as a mesh of devices."""
+
+    context: Any
+    objects: Mapping[str, object]
+
+
 def taken_apart(tensor: Any) -> tuple[dict[str, Any], Any]:
     """Return the inner tensors by name (None: not made yet), and the context of flattening."""
     with DisableTorchFunctionSubclass():
         names, context = tensor.__tensor_flatten__()
-        return {name: getattr(tensor, name, None) for name in names}, context
+        found = {name: getattr(tensor, name, None) for name in names}
+    objects = {n: v for n, v in found.items() if v is not None and not torch.is_tensor(v)}
+    if not objects:
+        return found, context
+    return {n: v for n, v in found.items() if n not in objects}, WithObjects(context, objects)
+
+
+def put_together(
+    cls: Any, parts: Mapping[str, Any], context: Any, size: Any, stride: Any
+) -> torch.Tensor:
+    """Return the tensor that a class makes of inner tensors, and of what `taken_apart` gave."""
+    if isinstance(context, WithObjects):
+        parts, context = {**parts, **context.objects}, context.context
+    with DisableTorchFunctionSubclass():
+        made: torch.Tensor = cls.__tensor_unflatten__(parts, context, size, stride)
+    return made
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,15 +123,38 @@ class Wrapped:
             name: next(parts) if structure is None else structure.made_of(parts)
             for name, structure in self.inner
         }
-        unflatten: Callable[..., torch.Tensor] = self.cls.__tensor_unflatten__  # type: ignore[attr-defined]
-        with DisableTorchFunctionSubclass():
-            return unflatten(inner, self.context, torch.Size(self.size), self.stride)
+        return put_together(self.cls, inner, self.context, torch.Size(self.size), self.stride)
 
     def with_sizes(self, numbers: Sequence[int]) -> Wrapped:
         """Return the same structure with another outer size and stride, given in one sequence."""
         rank = len(self.size)
         size, stride = tuple(numbers[:rank]), tuple(numbers[rank:])
         return Wrapped(self.cls, self.inner, self.context, size, stride)
+
+    def _split(self) -> tuple[Any, Mapping[str, object]]:
+        own = self.context
+        return (own.context, own.objects) if isinstance(own, WithObjects) else (own, {})
+
+    def _shared(self) -> Any:
+        """Return what a tensor is made of besides tensors, and its gradient as well."""
+        context, objects = self._split()
+        if self.cls in GRADIENTS:
+            return GRADIENTS[self.cls].shared(context), objects
+        return {**context, "requires_grad": None} if isinstance(context, dict) else context, objects
+
+    def of_gradient(self) -> Wrapped:
+        """Return the structure that a gradient is converted to."""
+        if self.cls not in GRADIENTS:
+            return self
+        context, objects = self._split()
+        context = GRADIENTS[self.cls].of_gradient(context)
+        return replace(self, context=WithObjects(context, objects) if objects else context)
+
+    def like(self, gradient: Any) -> Any:
+        """Return a gradient as its class converts it to this structure, if it does."""
+        if type(gradient) not in GRADIENTS or self.fits(Wrapped.of(gradient)):
+            return gradient
+        return gradient.__coerce_same_metadata_as_tangent__(self._split()[0])
 
     def carries_gradients(self, parts: Sequence[torch.Tensor]) -> list[bool]:
         """Return for each of the plain tensors whether gradients flow to it.
@@ -125,17 +179,12 @@ class Wrapped:
             return False
         if self.cls is NestedTensor:  # it may know the length of its longest row, or not
             return bool(self.context["ragged_idx"] == other.context["ragged_idx"])
-        if len(self.inner) != len(other.inner) or _made(self.context) != _made(other.context):
+        if len(self.inner) != len(other.inner) or self._shared() != other._shared():
             return False
         return all(
             mine == theirs and (a is None) == (b is None) and (a is None or a.fits(b))
             for (mine, a), (theirs, b) in zip(self.inner, other.inner, strict=True)
         )
-
-
-def _made(context: Any) -> Any:
-    """Return a context without the flag of a leaf, which gradients do not share."""
-    return {**context, "requires_grad": None} if isinstance(context, dict) else context
 
 
 def plain_parts(tensor: torch.Tensor) -> Iterator[torch.Tensor]:
@@ -173,7 +222,7 @@ def with_parts(
     with DisableTorchFunctionSubclass():
         size = tensor.size() if layout is None else torch.Size(layout.sizes)
         stride = tensor.stride() if layout is None else tuple(layout.strides)
-        made: torch.Tensor = type(tensor).__tensor_unflatten__(inner, context, size, stride)
+    made = put_together(type(tensor), inner, context, size, stride)
     if type(made) is not type(tensor):
         cause = f"{type(tensor).__name__}.__tensor_unflatten__ gives a {type(made).__name__}"
         raise UnsupportedError(cause, code="tensor-subclass")

@@ -51,6 +51,8 @@ INLINED_TORCH = (
     "backends/",
     "distributed/__init__.py",
     "distributed/distributed_c10d.py",
+    "distributed/tensor/_api.py",
+    "distributed/tensor/parallel/style.py",
     "distributions/",
     "jit/__init__.py",
     "jit/_trace.py",

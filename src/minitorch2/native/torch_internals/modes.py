@@ -32,6 +32,12 @@ current_dispatch_modes = _python_dispatch._get_current_dispatch_mode_stack
 disable_all_modes = _python_dispatch._disable_current_modes
 
 
+def in_fake_mode_of_pytorch() -> bool:
+    """Return whether PyTorch asks for the sizes of a result, in its own mode without data."""
+    key = torch._C._TorchDispatchModeKey.FAKE
+    return torch._C._get_dispatch_mode(key) is not None
+
+
 def set_state(of_classes: bool, of_modes: bool) -> None:
     """Switch the overrides of classes and of modes on or off."""
     states = torch._C._TorchFunctionState  # type: ignore[attr-defined]

@@ -417,13 +417,14 @@ class Placed(torch.Tensor):
         return Placed(func(*plain, **(kwargs or {})), mesh)
 
 
-def test_a_tensor_with_a_part_that_is_no_tensor_runs_in_python():
+def test_a_part_that_is_no_tensor_is_a_constant_of_the_graph():
     """Regression: the part was taken for a tensor (`DTensor` has its mesh as a part)."""
-    x = Placed(torch.ones(3), "mesh")
-    with stages.collect() as log:
-        result = minitorch2.compile(lambda x: x + 1, backend="eager")(x)
-    assert torch.equal(result.inner, torch.full((3,), 2.0)) and result.mesh == "mesh"
-    assert "the tensor subclass Placed" in log.texts("graph_break")[0]
+    compiled = minitorch2.compile(lambda x: x + 1, backend="aot_eager", fullgraph=True)
+    for mesh, graphs in (("mesh", 1), ("mesh", 0), ("other", 1)):
+        with stages.collect() as log:
+            result = compiled(Placed(torch.ones(3), mesh))
+        assert torch.equal(result.inner, torch.full((3,), 2.0)) and result.mesh == mesh
+        assert log.counts.get("graphs", 0) == graphs
 
 
 def test_an_object_is_not_hashed_to_find_out_what_it_is(monkeypatch):
