@@ -90,7 +90,7 @@ def sums(x):
 def moved(x):
     """rows, then columns, then all"""
     columns = x.redistribute(mesh(), [Shard(1)])
-    return columns.cumsum(0).redistribute(placements=[Replicate()])
+    return columns.softmax(0).redistribute(placements=[Replicate()])
 
 
 def made_inside(x):
@@ -206,6 +206,22 @@ def of_each_mesh():
             torch.testing.assert_close(observed(compiled(x)), observed(pointwise(x)))
             graphs.append(log.counts["graphs"])
     return graphs
+
+
+def of_other_sizes():
+    """Return the counts of graphs and breaks after calls with other numbers of rows."""
+    minitorch2.reset()
+
+    def program(x, weight):
+        return (DTensor.from_local(x, mesh(), [Shard(0)], run_check=False) @ weight).to_local()
+
+    compiled, weight = minitorch2.compile(program, backend="aot_eager"), spread((8, 6), Replicate())
+    with stages.collect() as log:
+        for rows in (4, 6, 8, 6, 4):
+            x = plain(rows, 8)
+            torch.testing.assert_close(compiled(x, weight), program(x, weight))
+            compiled(x, weight).sum().backward()
+    return log.counts["graphs"], log.counts["graph_breaks"]
 
 
 def plain(*size, seed=0):

@@ -30,3 +30,8 @@ def test_a_layer_that_is_split_among_ranks_trains_as_eagerly(job, plan, backend)
 
 def test_placements_are_guarded(job):
     assert job.run("of_each_mesh", module=HERE) == [[1, 1, 2, 3, 3]] * 2
+
+
+def test_each_size_is_a_graph(job):
+    """Regression: PyTorch computes placements with numbers, and refused a symbol."""
+    assert job.run("of_other_sizes", module=HERE) == [(3, 0)] * 2

@@ -25,7 +25,7 @@ from minitorch2.graph.graph import Graph
 from minitorch2.graph.graph_module import GraphModule
 from minitorch2.graph.node import Node, map_nodes
 from minitorch2.graph.symbols.expression import SYMBOLIC
-from minitorch2.graph.wrapper_tensors import Wrapped, is_wrapper, plain_parts
+from minitorch2.graph.wrapper_tensors import GRADIENTS, Wrapped, is_wrapper, plain_parts
 from minitorch2.native.torch_internals.modes import DisableTorchFunctionSubclass
 from minitorch2.native.torch_internals.pytree import tree_flatten, tree_unflatten
 
@@ -37,7 +37,7 @@ class _PutTogether(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, structure: Wrapped, carrier: Any, *parts: Any) -> torch.Tensor:
-        ctx.structure, ctx.has_carrier = structure.of_gradient(), carrier is not None
+        ctx.structure, ctx.has_carrier = structure.of_gradient, carrier is not None
         carrying = structure.carries_gradients(parts)
         ctx.kinds = [
             _kind(p) if carries else None for p, carries in zip(parts, carrying, strict=True)
@@ -73,7 +73,7 @@ class _TakeApart(torch.autograd.Function):
     def forward(ctx: Any, structure: Wrapped, has_carrier: bool, tensor: Any) -> Any:
         ctx.set_materialize_grads(False)
         parts = [*map(_alias, plain_parts(tensor))]
-        ctx.structure, ctx.parts = structure.of_gradient(), parts
+        ctx.structure, ctx.parts = structure.of_gradient, parts
         ctx.carrying = structure.carries_gradients(parts)
         carrying = zip(parts, ctx.carrying, strict=True)
         ctx.mark_non_differentiable(*(p for p, carries in carrying if not carries))
@@ -86,7 +86,9 @@ class _TakeApart(torch.autograd.Function):
             return None, None, carried
         if all(gradient is None for gradient in found):
             return None, None, None
-        present = map(_present, found, ctx.parts, ctx.carrying)
+        present = [*map(_present, found, ctx.parts, ctx.carrying)]
+        if ctx.structure.cls in GRADIENTS and not torch.is_grad_enabled():
+            return None, None, ctx.structure.made_of(iter(present))
         return None, None, _PutTogether.apply(ctx.structure, None, *present)  # type: ignore[no-untyped-call]
 
 
@@ -256,7 +258,8 @@ class Opening:
         if self.structure is None:
             return (value,)
         with DisableTorchFunctionSubclass():
-            structure = Wrapped.of(value)
+            is_known = self.structure.cls in GRADIENTS  # by guards: sizes are fixed, too
+            structure = self.structure if is_known else Wrapped.of(value)
             return tuple(_TakeApart.apply(structure, self.has_carrier, value))  # type: ignore[no-untyped-call]
 
     def names(self, name: str) -> list[str]:

@@ -68,6 +68,8 @@ def convert_in_graph(function: Callable[..., Any]) -> None:
         tensor, *others = parameters.bind(*args, **kwargs).arguments.items()
         if not isinstance(tensor[1], TensorVariable):
             unsupported("tensor-subclass", f"{function.__qualname__} of a {tensor[1]}")
+        for size in tensor[1].fake.shape:
+            int(size)  # fixes a symbol: PyTorch computes placements with numbers
         named = {name: known_outside(evaluator, value) for name, value in others}
         named |= {name: value for name, value in _WAITS.items() if name in named}
         target = Converting(function, named)
@@ -94,14 +96,18 @@ def ask_now(cls: type) -> None:
 def of_gradient(context: Any) -> Any:
     """Return the context of a distributed tensor's gradient, given the tensor's own.
 
-    A tensor may be the sum of what processes have; each of them has the whole gradient. Versions of
-    PyTorch have placements in the context itself, or in an object in it.
+    A tensor may be the sum of what processes have; each of them has the whole gradient, which is no
+    leaf. Versions of PyTorch have placements in the context itself, or in an object in it.
     """
-    if isinstance(context, tuple) and not hasattr(context, "_fields"):
-        return tuple(map(of_gradient, context))
-    if hasattr(context, "placements"):
-        return replace(context, placements=of_gradient(context.placements))
-    return Replicate() if isinstance(context, Partial) else context
+    first, *others, _ = context
+    if isinstance(first, tuple):
+        return tuple(map(summed, first)), *others, False
+    return replace(first, placements=tuple(map(summed, first.placements))), *others, False
+
+
+def summed(placement: Any) -> Any:
+    """Return the placement of a sum whose parts processes have: all have the whole."""
+    return Replicate() if isinstance(placement, Partial) else placement
 
 
 def placements_in(context: Any) -> Any:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Final, NamedTuple, Protocol
 
 import torch
@@ -142,8 +143,9 @@ class Wrapped:
             return GRADIENTS[self.cls].shared(context), objects
         return {**context, "requires_grad": None} if isinstance(context, dict) else context, objects
 
+    @cached_property
     def of_gradient(self) -> Wrapped:
-        """Return the structure that a gradient is converted to."""
+        """The structure that a gradient is converted to."""
         if self.cls not in GRADIENTS:
             return self
         context, objects = self._split()

@@ -40,7 +40,13 @@ from minitorch2.graph.fake_tensor import FakeTensor
 from minitorch2.graph.node import Node
 from minitorch2.graph.raising import is_marked
 from minitorch2.graph.symbol_nodes import is_symbol_node
-from minitorch2.graph.wrapper_tensors import is_wrapper, ragged_dimension, taken_apart, with_parts
+from minitorch2.graph.wrapper_tensors import (
+    GRADIENTS,
+    is_wrapper,
+    ragged_dimension,
+    taken_apart,
+    with_parts,
+)
 from minitorch2.native.torch_internals.modes import DisableTorchFunctionSubclass
 
 TENSOR_TYPES: Final = (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
@@ -98,6 +104,7 @@ def wrap_wrapper(capture: Capture, value: torch.Tensor, source: Source) -> Varia
     cls, guards = type(value), guarded(capture, *type_guards(capture, value, source))
     guards |= class_guards(capture, cls)
     is_weight = isinstance(value, torch.nn.Parameter) or capture.is_in_module(source)
+    is_weight |= cls in GRADIENTS  # their contexts hold sizes as numbers
     fake, found = fake_wrapper(capture, value, source, is_weight)
     guards |= guarded(capture, *found)
     options: Any = {"value": value, "capture": capture, "source": source, "guards": guards}
