@@ -10,7 +10,6 @@ BREAKING: dict[str, str] = {
     "control-too_deep_recursion": "recursion",
     "library-clock": "c-function",
     "library-context_copied": "c-function",
-    "library-enum_made_inside": "hash",
     "library-lock": "builtin-method",
     "library-printed": "builtin",
     "library-redirected": "construction",
