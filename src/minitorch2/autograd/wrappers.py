@@ -249,6 +249,7 @@ class Opening:
         if not is_wrapper(example):
             return Opening(None, False, gradient)
         carries = example.requires_grad and example.layout is not torch.jagged
+        carries &= type(example) not in GRADIENTS  # their gradients are of their class
         return Opening(Wrapped.of(example), carries, gradient)
 
     def open(self, value: Any) -> tuple[Any, ...]:
