@@ -11,7 +11,7 @@ BREAKS = {
     "labelled_columns": 2, "masked_packing": 2, "newton_with_transforms": 2,
     "gan_with_penalty": 4, "rewind_on_nan": 3, "param_groups_changed": 1, "implicit_layer": 4,
     "strings_and_regex": 2, "number_types": 8, "nested_exceptions": 2,
-    "bpe_tokenizer_and_collate": 11, "autoregressive_sampler": 24, "early_stopping_trainer": 11,
+    "bpe_tokenizer_and_collate": 11, "autoregressive_sampler": 24, "early_stopping_trainer": 12,
     "int_enum_flags_and_dispatch": 8, "pointcloud_and_nms": 6, "numpy_in_the_loop": 13,
     "lru_and_weak_caches": 12, "replay_buffer_dqn": 3, "beam_search_batched": 16,
     "mixture_of_experts": 13, "distill_mixup_cutmix": 7, "moco_queue": 2, "crf_and_viterbi": 7,
