@@ -65,6 +65,7 @@ LAYERS = {
     "lazy_steps": ("lazy",),
     "lazy_gpu": ("lazy",),
     "lazy_words": ("lazy",),
+    "scale": ("distributed",),
     "bandwidth": ("codegen/triton", "loopir"),
     "captures": ("bytecode",),
     "demo": ("bytecode", "autograd", "loopir", "codegen/numba"),

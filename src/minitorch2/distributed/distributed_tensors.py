@@ -96,8 +96,8 @@ def ask_now(cls: type) -> None:
 def of_gradient(context: Any) -> Any:
     """Return the context of a distributed tensor's gradient, given the tensor's own.
 
-    A tensor may be the sum of what processes have; each of them has the whole gradient, which is no
-    leaf. Versions of PyTorch have placements in the context itself, or in an object in it.
+    A tensor may be the sum of what processes have. Each of them has the whole gradient, which is
+    not a leaf. Versions of PyTorch have placements in the context itself, or in an object in it.
     """
     first, *others, _ = context
     if isinstance(first, tuple):
