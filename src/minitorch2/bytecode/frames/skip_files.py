@@ -34,7 +34,7 @@ SITE_PACKAGES = (sysconfig.get_paths()["purelib"] + "/", sysconfig.get_paths()["
 
 FROZEN = ("<frozen _collections_abc>", "<frozen abc>", "<frozen os>")
 """Modules that CPython keeps inside of itself, and that are inlined."""
-_BODIES = ("polyfills/", "numpy_capture/bodies/", "optimizer_capture/bodies")
+_BODIES = ("polyfills/", "numpy_capture/bodies/", "optimizer_capture/bodies.py")
 STAND_INS = tuple(PACKAGE + "bytecode/" + room for room in _BODIES)
 MARKS = PACKAGE + "marks/"
 COLLECTIVES = PACKAGE + "distributed/collectives.py"
