@@ -339,3 +339,19 @@ def test_a_class_without_the_protocol_is_left_to_python():
     compiled = minitorch2.compile(lambda x, y: (x * 2, y + 1))
     product, total = compiled(Untold(matrix()), matrix())
     assert torch.equal(product, matrix() * 2) and torch.equal(total, matrix() + 1)
+
+
+def test_a_backward_inside_gives_a_wrapper_its_gradient():
+    """Regression: the gradient of a wrapper was asked for what only plain tensors have."""
+
+    def program(x):
+        (x * x).sum().backward()
+        return x.detach() + 1
+
+    def run(compile):
+        x = TwoTensor(torch.arange(3.0), torch.ones(3)).requires_grad_()
+        result = compile(program)(x)
+        return [result.a, result.b, x.grad.a, x.grad.b]
+
+    fast = run(lambda f: minitorch2.compile(f, backend="aot_eager", fullgraph=True))
+    torch.testing.assert_close(fast, run(lambda f: f))

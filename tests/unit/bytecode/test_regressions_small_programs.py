@@ -11,6 +11,7 @@ import string
 import weakref
 from collections import OrderedDict
 from functools import partial
+from types import BuiltinFunctionType
 from typing import Generic, TypeVar
 
 import numpy
@@ -19,6 +20,8 @@ import torch
 
 import minitorch2
 from minitorch2 import stages
+from minitorch2.bytecode.polyfills import POLYFILLS
+from minitorch2.bytecode.trackers.torch_values.torch_function import is_torch_function
 from minitorch2.testing import assert_matches_eager
 
 
@@ -426,3 +429,26 @@ def test_a_state_dict_is_taken_in_the_graph():
     assert found[2]._metadata == wanted[2]._metadata
     assert type(found[2]._metadata) is OrderedDict
     net.load_state_dict(found[2])
+
+
+STAND_INS = [f for f in POLYFILLS if isinstance(f, BuiltinFunctionType) and is_torch_function(f)]
+
+
+@pytest.mark.parametrize("values", [("a",), (None, None), (torch.ones(3), "a")], ids=str)
+@pytest.mark.parametrize("function", STAND_INS, ids=lambda function: function.__name__)
+def test_errors_of_operators_that_are_evaluated_as_python_are_pytorchs(function, values):
+    """Regression: `torch.equal(x, "a")` raised the AttributeError of Python that stands for it."""
+
+    def program(x):
+        return function(*values), x + 1
+
+    errors = []
+    for run in (program, minitorch2.compile(program)):
+        with pytest.raises(Exception, match="") as caught:
+            run(torch.ones(2))
+        errors.append((caught.type, str(caught.value)))
+    assert errors[0] == errors[1]
+
+
+def test_functions_of_pytorch_with_stand_ins_are_found():
+    assert {torch.equal, torch.allclose, torch.cov, torch.istft} <= {*STAND_INS}

@@ -780,3 +780,45 @@ def test_adafactor_is_one_graph(options):
         got = run(lambda f: minitorch2.compile(f, fullgraph=True))
     assert_same(got, run(lambda f: f), 1e-6)
     assert not log.counts["graph_breaks"] and log.counts["graphs"] <= 2
+
+
+class Doubled(torch.optim.lr_scheduler.ReduceLROnPlateau):
+    """A plateau with a step of its own."""
+
+    def step(self, metrics, epoch=None):
+        super().step(2 * metrics, epoch)
+
+
+@pytest.mark.parametrize("epoch", [None, 3])
+@pytest.mark.parametrize("kind", [torch.optim.lr_scheduler.ReduceLROnPlateau, Doubled])
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_a_plateau_without_a_stand_in_is_pytorchs(kind, epoch):
+    """Regression: behind the break the stand-in ran, which raised NotImplementedError."""
+
+    def run(compile):
+        weight = torch.ones(2, requires_grad=True)
+        optimizer = torch.optim.SGD([weight], lr=0.1)
+        plateau = kind(optimizer, patience=0)
+
+        @compile
+        def step(loss):
+            plateau.step(loss) if epoch is None else plateau.step(loss, epoch)
+            return loss + 1
+
+        for loss in LOSSES:
+            step(torch.tensor(loss))
+        return optimizer.param_groups[0]["lr"], plateau.best, plateau.last_epoch
+
+    assert_same(run(minitorch2.compile), run(lambda f: f), 1e-6)
+
+
+def test_a_hook_behind_a_gradient_may_return_nothing():
+    """Regression: PyTorch's error was lost."""
+
+    def program(x):
+        x.register_post_accumulate_grad_hook(lambda leaf: leaf.grad.mul_(5))
+        (x * 2).sum().backward()
+
+    for run in (program, minitorch2.compile(program)):
+        with pytest.raises(RuntimeError, match="post accumulate grad hooks should return None"):
+            run(torch.ones(3, requires_grad=True))

@@ -43,6 +43,7 @@ from minitorch2.bytecode.trackers.python_values.dispatching import DISPATCH, Dis
 from minitorch2.bytecode.trackers.python_values.functions import (
     CachedFunctionVariable,
     GetterVariable,
+    OperatorPolyfillVariable,
     PartialVariable,
     PolyfillVariable,
     UserFunctionVariable,
@@ -52,6 +53,7 @@ from minitorch2.bytecode.trackers.python_values.mapping import DictVariable
 from minitorch2.bytecode.trackers.python_values.python_module import PythonModuleVariable
 from minitorch2.bytecode.trackers.python_values.sequence import TupleVariable
 from minitorch2.bytecode.trackers.torch_values.accessors import AccessorVariable, AttributeVariable
+from minitorch2.bytecode.trackers.torch_values.tensor_names import words
 from minitorch2.bytecode.trackers.torch_values.torch_function import (
     TorchVariable,
     is_torch_function,
@@ -133,17 +135,17 @@ def _tensor_method(capture: Capture, value: Any, source: Source) -> VariableTrac
     return method
 
 
-_OF_PYTHON: Final = frozenset(
-    ["asynchronous", "caches", "classes", "iterators", "locks", "texts", "values", "warning"]
-)
-"""Modules of stand-ins for the standard library, which itself runs at a break."""
+_OF_OTHERS: Final = words("asynchronous bodies caches classes iterators locks texts values warning")
+"""Modules of stand-ins for the standard library and `torch.optim`, which run at breaks."""
 
 
 def _polyfill(capture: Capture, value: Any) -> VariableTracker:
     body = POLYFILLS[value]
     if isinstance(body, types.FunctionType):
         module = body.__module__  # some replace PyTorch's or NumPy's functions at breaks, too
-        runs_itself = module.startswith("minitorch2.") and module.split(".")[-1] not in _OF_PYTHON
+        runs_itself = module.startswith("minitorch2.") and module.split(".")[-1] not in _OF_OTHERS
+        if is_torch_function(value):
+            return OperatorPolyfillVariable(body, value)
         return PolyfillVariable(body, body if runs_itself else value)
     assert isinstance(body, type)
     return PolyfillClassVariable(body, value)

@@ -23,7 +23,7 @@ from minitorch2.bytecode.trackers.descriptors import MISSING, guard_absent, inhe
 from minitorch2.bytecode.trackers.get_attr import BoundMethodVariable, GetAttrVariable
 from minitorch2.bytecode.trackers.interfaces import Callee, Default, Evaluator, Residual
 from minitorch2.bytecode.trackers.known import KnownObjectVariable
-from minitorch2.bytecode.trackers.observed import raise_as_observed, raise_observed
+from minitorch2.bytecode.trackers.observed import ObservedError, raise_as_observed, raise_observed
 from minitorch2.bytecode.trackers.python_values.cell import CellVariable
 from minitorch2.bytecode.trackers.python_values.constant import NONE, ConstantVariable, literal
 from minitorch2.bytecode.trackers.python_values.coroutine import OutsideCoroutine
@@ -119,6 +119,16 @@ class PolyfillVariable(UserFunctionVariable):
 
     def reconstruct(self, residual: Residual) -> str:
         return residual.reference(self.real)
+
+
+class OperatorPolyfillVariable(PolyfillVariable):
+    """A function of PyTorch that is evaluated as Python; PyTorch's own raises what calls raise."""
+
+    def call(self, evaluator: Evaluator, args: Arguments, kwargs: Keywords) -> VariableTracker:
+        try:
+            return super().call(evaluator, args, kwargs)
+        except ObservedError:
+            return unsupported("operator-error", f"{self.value.__name__} of these values raises")
 
 
 class NestedFunctionVariable(FunctionVariable):

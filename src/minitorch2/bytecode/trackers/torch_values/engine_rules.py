@@ -21,6 +21,7 @@ import torch
 from minitorch2.bytecode.guards.accumulators import NoAccumulatorHooks
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
 from minitorch2.bytecode.trackers.interfaces import Evaluator
+from minitorch2.bytecode.trackers.observed import raise_observed
 from minitorch2.bytecode.trackers.operations import iterate
 from minitorch2.bytecode.trackers.python_values.constant import NONE, ConstantVariable, is_none
 from minitorch2.bytecode.trackers.python_values.sequence import ListVariable, TupleVariable
@@ -277,12 +278,13 @@ def _arrive(
     held: list[FakeTensor],
 ) -> None:
     """Do the work of the engine at a leaf whose gradient is found; `held` holds it from now on."""
-    if gradient.fake.meta.layout is not torch.strided:
+    if getattr(gradient.fake, "meta", gradient.fake).layout is not torch.strided:
         unsupported("tensor-layout", f"the gradient of {leaf.node} is sparse")
     _accumulate(evaluator, leaf, gradient, keeps, held)
     held.append(gradient.fake)
     for hook in _hooks(evaluator, leaf, "_post_accumulate_grad_hooks"):
-        hook.call(evaluator, [leaf], {})
+        if not is_none(hook.call(evaluator, [leaf], {})):
+            raise_observed(RuntimeError, "Tensor post accumulate grad hooks should return None.")
 
 
 def _hooked(

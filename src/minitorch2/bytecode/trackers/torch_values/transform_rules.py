@@ -165,11 +165,9 @@ def _codes() -> dict[CodeType, Any]:
 
 
 @handles(polyfills.refuse)
-def refuse(
-    evaluator: Evaluator, cause: VariableTracker, code: VariableTracker | None = None
-) -> VariableTracker:
+def refuse(evaluator: Evaluator, cause: VariableTracker, *code: VariableTracker) -> VariableTracker:
     """`polyfills.refuse`"""
-    return unsupported(code.as_constant() if code else _CODE, str(cause.as_constant()))
+    return unsupported(code[0].as_constant() if code else _CODE, str(cause.as_constant()))
 
 
 @handles(polyfills.transformed)
