@@ -190,6 +190,35 @@ def train(plan, backend):
     return eager, found, dict(log.counts)
 
 
+def stepped(compile):
+    """Train with the backward and the optimizer inside of the function, for two lengths."""
+    layer = parallelize_module(Feed(), mesh(), PLANS["by_tensor"])
+    optimizer = torch.optim.AdamW(layer.parameters(), lr=0.1, foreach=False)
+
+    def step(x):
+        optimizer.zero_grad()
+        loss = layer(x).square().mean()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    run, losses = compile(step), []
+    for number in range(4):
+        generator = torch.Generator().manual_seed(number)
+        losses.append(run(torch.randn(2, 5 + number % 2, 8, generator=generator)).item())
+    whole = (p.full_tensor() if isinstance(p, DTensor) else p for p in layer.parameters())
+    return losses, [p.detach() for p in whole]
+
+
+def whole_steps():
+    """Return eager and compiled training of whole steps, and the counts."""
+    eager = stepped(lambda f: f)
+    minitorch2.reset()
+    with stages.collect() as log:
+        found = stepped(lambda f: minitorch2.compile(f, backend="numba"))
+    return eager, found, dict(log.counts)
+
+
 def of_each_mesh():
     """Return the number of graphs after calls with other placements and another size."""
     minitorch2.reset()

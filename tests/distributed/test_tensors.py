@@ -28,6 +28,13 @@ def test_a_layer_that_is_split_among_ranks_trains_as_eagerly(job, plan, backend)
         assert (counts["graphs"], counts["graph_breaks"]) == (1, 0)
 
 
+def test_a_step_with_its_optimizer_inside_does_not_break(job):
+    """Regression: frames that PyTorch makes of texts, such as dataclasses', were captured."""
+    for expected, found, counts in job.run("whole_steps", module=HERE):
+        torch.testing.assert_close(found, expected)
+        assert (counts["graphs"], counts["graph_breaks"]) == (3, 0)  # the first makes a state
+
+
 def test_placements_are_guarded(job):
     assert job.run("of_each_mesh", module=HERE) == [[1, 1, 2, 3, 3]] * 2
 

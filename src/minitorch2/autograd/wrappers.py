@@ -47,8 +47,7 @@ class _PutTogether(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, gradient: Any) -> Any:
-        mine = ctx.structure
-        gradient = mine.like(gradient)
+        mine, gradient = ctx.structure, ctx.structure.like(gradient)
         structure = Wrapped.of(gradient)
         if structure is None and ctx.has_carrier:
             return None, gradient, *(None for _ in ctx.kinds)

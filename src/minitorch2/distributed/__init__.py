@@ -1,8 +1,9 @@
 """Many processes, one program: collectives in graphs, and a check that ranks compile the same.
 
-The engine is `torch.distributed`: its collectives are operators of compiled graphs (`collectives`,
-`overlap_collectives`), and its hooks see the gradients that graphs give. A backward graph may be
-cut (`cut_backward`); its parts give gradients one by one (`backward_in_parts`). `job` says when.
+The engine is `torch.distributed`. Its collectives are operators of compiled graphs (`collectives`,
+`overlap_collectives`), and so are conversions of its distributed tensors (`dtensor`). Its hooks see
+the gradients that graphs give. A backward graph may be cut (`cut_backward`); its parts give
+gradients one by one (`backward_in_parts`). `job` says when.
 The check takes the reports of compiling inside a block, and gives an error where ranks differ::
 
     block   ::= journal, place                    of one rank, in the store of its process group

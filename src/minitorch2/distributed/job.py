@@ -20,7 +20,7 @@ assert collectives  # importing it marks the functions that capture evaluates in
 def in_job() -> AbstractContextManager[object]:
     """Return a context with the options of what is compiled now."""
     if "torch.distributed.tensor" in sys.modules:
-        import_module("minitorch2.distributed.distributed_tensors")  # it marks functions, too
+        import_module("minitorch2.distributed.dtensor")  # it marks functions, too
     model = active_model()
     if model is None or config.current().bucket_bytes or config.current().cudagraphs:
         return nullcontext()

@@ -1,6 +1,7 @@
 """Tensors made of other tensors: ``__torch_dispatch__`` with ``__tensor_flatten__``.
 
     Wrapped ::= cls, (name: None for a plain inner tensor, or Wrapped)..., context, size, stride
+    context ::= what the class's own `__tensor_flatten__` gives, with the parts that are no tensors
 
 A wrapper class defines operators on its tensors by operators on the inner ones, below autograd. So
 under tracing only plain tensors are left.
@@ -33,14 +34,14 @@ def is_wrapper_class(cls: type) -> bool:
     return has_dispatch and hasattr(cls, "__tensor_flatten__")
 
 
-class Conversion(NamedTuple):
+class GradientRule(NamedTuple):
     """The functions of contexts by which gradients of a class are converted."""
 
     of_gradient: Callable[[Any], Any]
     shared: Callable[[Any], Any]
 
 
-GRADIENTS: Final[dict[type, Conversion]] = {}
+GRADIENTS: Final[dict[type, GradientRule]] = {}
 """For classes that convert their gradients: the context of a tensor's gradient, given its own, and
 the part of a context that a tensor shares with its gradient."""
 
@@ -74,9 +75,8 @@ def taken_apart(tensor: Any) -> tuple[dict[str, Any], Any]:
         names, context = tensor.__tensor_flatten__()
         found = {name: getattr(tensor, name, None) for name in names}
     objects = {n: v for n, v in found.items() if v is not None and not torch.is_tensor(v)}
-    if not objects:
-        return found, context
-    return {n: v for n, v in found.items() if n not in objects}, WithObjects(context, objects)
+    parts = {n: v for n, v in found.items() if n not in objects}
+    return parts, WithObjects(context, objects) if objects else context
 
 
 def put_together(

@@ -103,8 +103,8 @@ def wrap_wrapper(capture: Capture, value: torch.Tensor, source: Source) -> Varia
     """Make a tensor made of others an input of the graph as it is; its parts are guarded."""
     cls, guards = type(value), guarded(capture, *type_guards(capture, value, source))
     guards |= class_guards(capture, cls)
-    is_weight = isinstance(value, torch.nn.Parameter) or capture.is_in_module(source)
-    is_weight |= cls in GRADIENTS  # their contexts hold sizes as numbers
+    is_weight = cls in GRADIENTS  # their contexts hold sizes as numbers
+    is_weight |= isinstance(value, torch.nn.Parameter) or capture.is_in_module(source)
     fake, found = fake_wrapper(capture, value, source, is_weight)
     guards |= guarded(capture, *found)
     options: Any = {"value": value, "capture": capture, "source": source, "guards": guards}

@@ -27,7 +27,7 @@ from minitorch2.bytecode.dispatch.dispatcher import Dispatcher, Run
 from minitorch2.bytecode.dispatch.recompiles import Recompiles
 from minitorch2.bytecode.dispatch.stance import Stance, forced_backend, replace_current
 from minitorch2.bytecode.dispatch.tracebacks import hide_frames
-from minitorch2.bytecode.frames.skip_files import is_override, is_skipped_file, runs_apart
+from minitorch2.bytecode.frames.skip_files import file_of, is_override, is_skipped_file, runs_apart
 from minitorch2.bytecode.guards.filters import GuardFilter
 from minitorch2.bytecode.guards.sizes import SizeHistory
 from minitorch2.bytecode.guards.sources import Source
@@ -247,7 +247,7 @@ class Region:
         mark = mark_of(function)
         if isinstance(mark, Disabled):
             return self._left_to_python(function, values) if mark.recursive else None
-        if is_skipped_file(code.co_filename) or is_override(code):
+        if is_skipped_file(file_of(function)) or is_override(code):
             _LOGGER.debug("step 1 of 8: skip %s of %s", code.co_qualname, code.co_filename)
             if ORIGINAL_BY_TORCH not in function.__dict__:  # wrappers with other marks share code
                 frame_hook.skip(code)

@@ -14,7 +14,7 @@ import os
 import sysconfig
 from functools import cache, lru_cache
 from pathlib import Path
-from types import CodeType
+from types import CodeType, FunctionType
 
 import numpy
 import torch
@@ -104,6 +104,12 @@ def is_skipped_file(file: str) -> bool:
         captured = file.startswith(TORCH + "nn/modules/")
         return not captured or file == TORCH + "nn/modules/module.py"  # it only calls forward
     return file.startswith(STANDARD_LIBRARY) and not file.startswith(SITE_PACKAGES)
+
+
+def file_of(function: FunctionType) -> str:
+    """Return the file of a function's code; its module's file if the code was made of a text."""
+    file = function.__code__.co_filename
+    return str(function.__globals__.get("__file__", file)) if file == "<string>" else file
 
 
 def runs_apart(file: str) -> bool:

@@ -1,5 +1,7 @@
 """Modes and overrides: who sees calls of PyTorch's functions and operators before PyTorch does."""
 
+from functools import partial
+
 import torch
 import torch.overrides
 from torch.utils import _device, _python_dispatch
@@ -30,12 +32,7 @@ pop_dispatch_mode = torch._C._pop_torch_dispatch_stack
 innermost_dispatch_mode = _python_dispatch._get_current_dispatch_mode
 current_dispatch_modes = _python_dispatch._get_current_dispatch_mode_stack
 disable_all_modes = _python_dispatch._disable_current_modes
-
-
-def in_fake_mode_of_pytorch() -> bool:
-    """Return whether PyTorch asks for the sizes of a result, in its own mode without data."""
-    key = torch._C._TorchDispatchModeKey.FAKE
-    return torch._C._get_dispatch_mode(key) is not None
+fake_mode_of_pytorch = partial(torch._C._get_dispatch_mode, torch._C._TorchDispatchModeKey.FAKE)
 
 
 def set_state(of_classes: bool, of_modes: bool) -> None:

@@ -25,10 +25,9 @@ from minitorch2.bytecode.trackers.interfaces import Evaluator, Residual
 from minitorch2.bytecode.trackers.observed import raise_as_observed, raise_observed
 from minitorch2.bytecode.trackers.torch_values.tensor_names import words
 from minitorch2.graph.node import Argument
-from minitorch2.native.torch_internals.placements import PLACEMENTS
 
 SCALAR_TYPES = (int, float, complex, bool, str, bytes, type(None), type(...), type(NotImplemented))
-OTHER_CONSTANT_TYPES = (
+OTHER_CONSTANT_TYPES: list[type] = [
     decimal.Decimal,
     fractions.Fraction,
     types.UnionType,
@@ -42,8 +41,7 @@ OTHER_CONSTANT_TYPES = (
     torch.iinfo,
     torch.nn.attention.SDPBackend,
     numpy.dtype,
-    *PLACEMENTS,
-)
+]
 _LITERAL_TYPES = (int, float, bool, str, bytes, type(None), type(...))
 
 OPERATORS = words(

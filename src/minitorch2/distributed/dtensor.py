@@ -4,7 +4,7 @@ Operators on distributed tensors are operators of the graph, as those on all ten
 are. Below autograd they are operators on this process's part, and collectives. A conversion is one
 node of the captured graph::
 
-    conversion ::= Converting(function, mesh, placements, ...)(tensor)
+    conversion ::= Conversion(function, mesh, placements, ...)(tensor)
 
 Placements (`Shard(0)`, `Replicate()`, `Partial()`) are constants, and a mesh is an object from
 outside. Capture imports this module in a process whose program has distributed tensors.
@@ -21,17 +21,18 @@ from typing import Any
 import torch
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.tensor import DTensor, Partial, Replicate, Shard
+from torch.distributed.tensor.placement_types import Placement
 
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
 from minitorch2.bytecode.trackers.interfaces import Evaluator
 from minitorch2.bytecode.trackers.python_values.builtin import models
-from minitorch2.bytecode.trackers.python_values.constant import fold
+from minitorch2.bytecode.trackers.python_values.constant import OTHER_CONSTANT_TYPES, fold
 from minitorch2.bytecode.trackers.python_values.constructors import constructs
 from minitorch2.bytecode.trackers.torch_values.tensor import TensorVariable
 from minitorch2.distributed.collectives import wait
 from minitorch2.distributed.groups import known_outside, read_while_capturing
 from minitorch2.graph.fake_tensor import FakeTensor
-from minitorch2.graph.wrapper_tensors import GRADIENTS, Conversion
+from minitorch2.graph.wrapper_tensors import GRADIENTS, GradientRule
 from minitorch2.native.torch_internals.collectives import functional
 
 _WAITS = {"async_op": False}
@@ -39,7 +40,7 @@ _WAITS = {"async_op": False}
 
 
 @dataclass(frozen=True, eq=False)
-class Converting:
+class Conversion:
     """In a graph: a function that converts a tensor, with its other arguments.
 
     Attributes:
@@ -72,7 +73,7 @@ def convert_in_graph(function: Callable[..., Any]) -> None:
             int(size)  # fixes a symbol: PyTorch computes placements with numbers
         named = {name: known_outside(evaluator, value) for name, value in others}
         named |= {name: value for name, value in _WAITS.items() if name in named}
-        target = Converting(function, named)
+        target = Conversion(function, named)
         return evaluator.capture.call_in_graph(evaluator, "call_function", target, [tensor[1]])
 
 
@@ -132,7 +133,8 @@ def wait_without_data(original: Callable[..., Any]) -> Callable[..., Any]:
     return waiting
 
 
-GRADIENTS[DTensor] = Conversion(of_gradient, placements_in)
+OTHER_CONSTANT_TYPES.append(Placement)
+GRADIENTS[DTensor] = GradientRule(of_gradient, placements_in)
 functional._maybe_wrap_tensor = wait_without_data(functional._maybe_wrap_tensor)
 for _function in (DTensor.redistribute, DTensor.to_local, DTensor.full_tensor, DTensor.from_local):
     convert_in_graph(_function)
