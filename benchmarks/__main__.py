@@ -115,6 +115,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--backend", default="eager", help="table1: what runs the graphs")
     parser.add_argument("--resume", action="store_true", help="table1: only what is missing")
     parser.add_argument("--device", default="cpu", help="breadth, scale, table4: where it runs")
+    parser.add_argument("--twice", action="store_true", help="table4: say how much two runs differ")
     options = parser.parse_args(arguments)
     if options.suite == "table1":
         given = options.peer, options.only, options.backend
@@ -140,7 +141,7 @@ def main(arguments: Sequence[str]) -> int:
     if options.suite == "table2":
         return table2.run(options.peer, options.only, RESULTS, console)
     if options.suite == "table4":
-        given = options.only, options.device, options.seconds
+        given = options.only, options.device, options.seconds, options.twice
         return table4.run(*given, RESULTS, console)
     chosen = compilers(options.peer, numba=options.numba, others=options.others)
     measured = results_of(options.suite, chosen, options.only, options.seconds)

@@ -40,6 +40,7 @@ from torch.profiler import ProfilerActivity, profile
 
 import minitorch2
 from benchmarks.compilers import EAGER
+from benchmarks.settled import settled
 from minitorch2 import stages
 
 Inputs = tuple[Tensor, ...]
@@ -242,9 +243,9 @@ def _relative(got: Sequence[Tensor], expected: Sequence[Tensor]) -> float:
     return math.sqrt(wrong / size) if math.isfinite(wrong) else math.inf
 
 
-def milliseconds(step: Callable[[], Any], seconds: float) -> float:
+def milliseconds(step: Callable[[], Any], seconds: float, least: int = 20) -> float:
     """The median of single calls."""
-    return median(times(step, seconds))
+    return median(times(step, seconds, least))
 
 
 def times(step: Callable[[], Any], seconds: float, least: int = 20) -> list[float]:
@@ -265,13 +266,13 @@ def times(step: Callable[[], Any], seconds: float, least: int = 20) -> list[floa
 
 
 def side_by_side(steps: Mapping[str, Callable[[], Any]]) -> dict[str, float]:
-    """The median of each step's calls. They take turns, so that what slows the machine for a while
-    slows them all."""
-    spent: dict[str, list[float]] = {name: [] for name in steps}
-    for _ in range(ROUNDS):
-        for name, step in steps.items():
-            spent[name] += times(step, SECONDS / ROUNDS, least=10)
-    return {name: median(measured) for name, measured in spent.items()}
+    """The milliseconds of each step's calls. They take turns, so that what slows the machine for a
+    while slows them all, until their ratios to eager are known (`settled`)."""
+
+    def round_of_all() -> dict[str, float]:
+        return {n: milliseconds(step, SECONDS / ROUNDS, least=10) for n, step in steps.items()}
+
+    return settled(round_of_all, EAGER, least=ROUNDS)
 
 
 def profiled(step: Callable[[], Any], calls: int = 5) -> dict[str, tuple[float, float]]:

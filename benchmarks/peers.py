@@ -1,12 +1,14 @@
-"""Other compilers behind our capture: ONNX Runtime and OpenVINO, each where it is installed.
+"""Other compilers behind our capture: ONNX Runtime, TVM and OpenVINO, each where it is installed.
 
 The paper compares TorchInductor with six compilers behind one capture (section 6.2). ONNX Runtime
-is one of them. OpenVINO is none of them, and brings a backend of its own. The page
-`docs/layers/backends.md` says what the other five need.
+and TVM are two of them. OpenVINO is none of them, and brings a backend of its own. The program
+tries all seven here, and prints what came of it: `python -m benchmarks.peers`.
 """
 
 import importlib.util
 import logging
+import subprocess
+import sys
 import warnings
 from collections.abc import Callable
 from functools import partial
@@ -20,23 +22,59 @@ from minitorch2.autograd import aot_autograd, default_partition
 from minitorch2.backends import to_torch_fx
 from minitorch2.graph.graph_module import GraphModule
 
-ONNX_RUNTIME, OPENVINO = "ONNX Runtime", "OpenVINO"
-NEEDS = {ONNX_RUNTIME: ("onnxruntime", "onnxscript"), OPENVINO: ("openvino",)}
-"""The packages that each compiler needs."""
+ONNX_RUNTIME, OPENVINO, TVM = "ONNX Runtime", "OpenVINO", "TVM"
+NEEDS = {
+    ONNX_RUNTIME: ("onnxruntime", "onnxscript"), OPENVINO: ("openvino",), TVM: ("tvm",),
+}  # fmt: skip
+"""The modules that each compiler needs."""
+PACKAGES = {"tvm": "apache-tvm"}
+"""The packages of modules that have another name."""
 
 GRADIENTS, BFLOAT16 = "gradients", "bfloat16"
-LACKS = {ONNX_RUNTIME: {BFLOAT16}, OPENVINO: {GRADIENTS, BFLOAT16}}
-"""What each compiler cannot run. Tensors reach them by NumPy, which has no bfloat16."""
+LACKS = {ONNX_RUNTIME: {BFLOAT16}, OPENVINO: {GRADIENTS, BFLOAT16}, TVM: {GRADIENTS, BFLOAT16}}
+"""What each compiler cannot run. Tensors reach ONNX Runtime and OpenVINO by NumPy, which has no
+bfloat16. TVM's reader of exported programs has no operators of backward passes."""
 
 Function = Callable[..., Any]
 
 
-def onnx_runtime(graph: GraphModule, example_inputs: list[Any]) -> Function:
-    """Compile a graph and its gradients by ONNX Runtime: a backend of `minitorch2.compile`."""
+def by(
+    compiler: Callable[[GraphModule, list[Any]], Function],
+    graph: GraphModule, example_inputs: list[Any],
+) -> Function:  # fmt: skip
+    """Compile a graph of operators of `aten` for what it computes, and one for its gradients."""
     return aot_autograd(
-        graph, example_inputs, forward_compiler=session, partition=default_partition,
+        graph, example_inputs, forward_compiler=compiler, partition=default_partition,
         decompositions={},
     )  # fmt: skip
+
+
+def tvm_machine(graph: GraphModule, example_inputs: list[Any]) -> Function:
+    """Return a graph of `aten` as a program of TVM's virtual machine; no schedule is tuned."""
+    # Deferred: the package is optional.
+    import tvm
+
+    # Deferred, as above.
+    from tvm.relax import VirtualMachine
+
+    # Deferred, as above.
+    from tvm.relax.frontend.torch import from_exported_program
+
+    # Deferred, as above.
+    from tvm.target.codegen import llvm_get_system_cpu
+
+    with warnings.catch_warnings(action="ignore"):
+        program = torch.export.export(to_torch_fx(graph).eval(), tuple(example_inputs))
+    target = tvm.target.Target({"kind": "llvm", "mcpu": llvm_get_system_cpu()})
+    made = tvm.compile(from_exported_program(program), target=target)
+    run = VirtualMachine(made, tvm.cpu())["main"]
+
+    def call(arguments: list[Any]) -> list[Any]:
+        given = [tvm.runtime.from_dlpack(each.detach().contiguous()) for each in arguments]
+        arguments.clear()
+        return [torch.from_dlpack(each) for each in run(*given)]
+
+    return call
 
 
 def session(graph: GraphModule, example_inputs: list[Any]) -> Function:
@@ -72,8 +110,9 @@ def exported(graph: GraphModule, example_inputs: list[Any]) -> bytes:
 STRICTLY = {"suppress_errors": False}  # or eager PyTorch would be timed in their place
 
 PEERS: dict[str, Callable[[Function], Function]] = {
-    ONNX_RUNTIME: partial(minitorch2.compile, backend=onnx_runtime, options=STRICTLY),
+    ONNX_RUNTIME: partial(minitorch2.compile, backend=partial(by, session), options=STRICTLY),
     OPENVINO: partial(minitorch2.compile, backend="openvino", options=STRICTLY),
+    TVM: partial(minitorch2.compile, backend=partial(by, tvm_machine), options=STRICTLY),
 }
 """The compilers by name."""
 
@@ -90,7 +129,10 @@ def installed_peers() -> dict[str, Callable[[Function], Function]]:
     """
     there = {name: compiler for name, compiler in PEERS.items() if is_installed(name)}
     if not there:
-        texts = [f"{name}: pip install {' '.join(needed)}" for name, needed in NEEDS.items()]
+        texts = [
+            f"{name}: pip install {' '.join(PACKAGES.get(each, each) for each in needed)}"
+            for name, needed in NEEDS.items()
+        ]
         raise ModuleNotFoundError("no other compiler is installed; " + "; ".join(texts))
     return there
 
@@ -104,3 +146,31 @@ def needed_by(case: Case) -> set[str]:
 def takes(compiler: str, needed: set[str]) -> bool:
     """Return whether a compiler offers all that is needed; those that are no peers do."""
     return LACKS.get(compiler, set()).isdisjoint(needed)
+
+
+TRIAL = """
+import torch
+from benchmarks.peers import PEERS
+x = torch.randn(3, 6)
+torch.testing.assert_close(PEERS[{!r}](lambda x: x.sin() + 1)(x), x.sin() + 1, rtol=0.02, atol=0.02)
+"""
+TRIALS = {name: TRIAL.format(name) for name in PEERS} | {
+    "NNC": "import torch; assert torch._C._llvm_enabled(), 'PyTorch is built without it'",
+    "nvFuser": "import nvfuser",
+    "Hidet": "import torch, minitorch2 as mt; mt.compile(abs, backend='hidet')(torch.ones(3))",
+    "PyTorch/XLA": "import torch_xla",
+}
+"""A program for each compiler, which fails where it cannot run here; the first ones compile."""
+
+
+def tried(program: str) -> str:
+    """Return `runs`, or the last line that a program wrote before it failed."""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    if not done.returncode:
+        return "runs"
+    return (done.stderr.strip().splitlines() or [f"ended with {done.returncode}"])[-1]
+
+
+if __name__ == "__main__":
+    for name, program in TRIALS.items():
+        print(f"{name}: {tried(program)}", flush=True)

@@ -1,5 +1,7 @@
 """The benchmarks must not flatter anybody: results are checked, and equal things measure equal."""
 
+import inspect
+import itertools
 import json
 import xml.etree.ElementTree as xml
 from dataclasses import replace
@@ -17,6 +19,7 @@ from benchmarks import figure4, gpu_models, kernels, measure, models, scale, tab
 from benchmarks.breadth import programs, report, trial
 from benchmarks.cases import Case
 from benchmarks.evaluate.worker import in_dtype
+from benchmarks.settled import settled
 
 IDENTITY = {"eager": lambda f: f, "minitorch2": lambda f: f}
 CASE = Case("wave", lambda: torch.sin, lambda: (torch.randn(64),))
@@ -61,9 +64,10 @@ def test_the_phases_of_a_first_call_are_all_of_it(monkeypatch):
 
 def test_table_4_has_a_line_for_each_switch(monkeypatch, tmp_path):
     monkeypatch.setattr(models, "cases", lambda: [CASE, TRAINED])
-    assert program.main(["table4", "--seconds", "0.01"]) == 0
+    assert program.main(["table4", "--seconds", "0.01", "--twice"]) == 0
     report = json.loads((tmp_path / "table4.json").read_text())
     assert len(report["lines"]) == 7 and report["device"] == "cpu"
+    assert len(report["models"]) == 2 and report["largest_difference"] > 0
     assert all(line["inference"] and line["training"] for line in report["lines"])
 
 
@@ -85,6 +89,35 @@ def test_table_4_on_a_gpu_measures_its_models_side_by_side(monkeypatch):
     lines = table4.lines_of(found)
     expected = [1 / n for n in range(2, 2 + len(lines))]
     assert [line.inference for line in lines] == pytest.approx(expected)
+
+
+def test_the_largest_difference_of_two_tables_names_its_cell():
+    first = [table4.Line("all", 2.0, None, (1, 1)), table4.Line("one off", 1.5, None, (1, 1))]
+    second = [first[0], table4.Line("one off", 1.2, None, (1, 1))]
+    difference, where = table4.largest_difference(first, second)
+    assert difference == pytest.approx(0.2) and where == "one off, inference"
+
+
+def test_rounds_go_on_until_their_ratios_are_known():
+    """A round in which all is slow changes nothing; one in which a side is slow does."""
+    steady = iter([{"eager": speed, "ours": speed / 2} for speed in (1.0, 3.0, 2.0, 1.0)])
+    assert settled(lambda: next(steady), "eager") == pytest.approx({"eager": 1.5, "ours": 0.75})
+    count = itertools.count()
+    unsteady = lambda: {"eager": 1.0, "ours": 1.0 + 0.5 * (next(count) % 2)}  # noqa: E731
+    settled(unsteady, "eager", most=9)
+    assert next(count) == 9
+
+
+def test_a_step_that_is_no_module_is_made_on_the_device():
+    """Its parameters stayed on the CPU once, and the step could not run on a GPU."""
+    for case in (
+        models.cases()[0],
+        *(c for c in programs.sciences() if c.name == "regression step"),
+    ):
+        moved = table4.on_device(case, "meta")
+        assert {x.device.type for x in moved.inputs()} == {"meta"}
+        step = inspect.getclosurevars(moved.make()).nonlocals
+        assert {p.device.type for p in step["model"].parameters()} == {"meta"}
 
 
 @pytest.mark.parametrize("case", [CASE, TRAINED])

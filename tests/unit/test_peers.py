@@ -1,6 +1,7 @@
 """Other compilers behind our capture, where they are installed; and the message where none is."""
 
 import importlib.util
+from functools import partial
 
 import pytest
 import torch
@@ -22,7 +23,7 @@ def test_graphs_and_gradients_run_in_onnx_runtime():
     torch.manual_seed(0)
     layer, x = nn.Sequential(nn.Linear(6, 4), nn.Tanh()), torch.randn(3, 6)
     compiled = minitorch2.compile(
-        layer, backend=peers.onnx_runtime, options={"suppress_errors": False}
+        layer, backend=partial(peers.by, peers.session), options={"suppress_errors": False}
     )
     given = torch.autograd.grad(compiled(x).sum(), list(layer.parameters()))
     wanted = torch.autograd.grad(layer(x).sum(), list(layer.parameters()))
@@ -36,3 +37,21 @@ def test_an_installed_backend_of_torch_compile_is_found_by_its_name():
         lambda x: x.sin() + 1, backend="openvino", options={"suppress_errors": False}
     )
     torch.testing.assert_close(compiled(x), x.sin() + 1, rtol=2e-2, atol=2e-2)  # it has bfloat16
+
+
+def test_graphs_run_in_tvm():
+    pytest.importorskip("tvm")
+    layer, x = nn.Sequential(nn.Linear(6, 4), nn.Tanh()).eval(), torch.randn(3, 6)
+    with torch.no_grad():
+        torch.testing.assert_close(peers.PEERS[peers.TVM](layer)(x), layer(x))
+
+
+def test_a_compiler_that_cannot_run_says_why():
+    assert peers.tried("import torch") == "runs"
+    assert peers.tried("import no_such_compiler").startswith("ModuleNotFoundError: No module")
+    assert peers.tried("import os; os._exit(3)") == "ended with 3"
+
+
+def test_each_compiler_of_the_paper_is_tried():
+    six = {"nvFuser", "NNC", "Hidet", peers.TVM, peers.ONNX_RUNTIME, "PyTorch/XLA"}
+    assert {*peers.TRIALS} == six | {peers.OPENVINO}
