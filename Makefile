@@ -13,7 +13,7 @@ QUICK = -n 2 --dist loadfile -q --first-cases --seconds-a-file 0.1 -m "not slow"
 	tests/unit tests/golden
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test quick coverage nets lint docs bench clean
+.PHONY: help setup demo test deep quick coverage nets lint docs bench clean
 
 help:  ## show this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -31,8 +31,11 @@ $(READY): pyproject.toml
 demo: $(READY)  ## a pretrained encoder and a GPT, eagerly and compiled (ARGS="--peer --quick")
 	$(RUN) minitorch2 demo $(ARGS)
 
-test: $(READY)  ## all tests, the pages' code blocks included (ARGS="-k fusion")
-	OMP_NUM_THREADS=1 $(RUN) pytest -n 2 --dist loadfile $(ARGS)
+test: $(READY)  ## the tests, the pages' code blocks included (ARGS="-k fusion")
+	OMP_NUM_THREADS=1 $(RUN) pytest -n 2 --dist loadfile -m "not slow" $(ARGS)
+
+deep: $(READY)  ## the tests that are marked slow, which `make test` leaves out
+	OMP_NUM_THREADS=1 $(RUN) pytest -n 2 --dist loadfile -m slow tests $(ARGS)
 
 quick: $(READY)  ## of each file the first tests, about two minutes in all
 	OMP_NUM_THREADS=1 HYPOTHESIS_PROFILE=quick $(RUN) pytest $(QUICK) $(ARGS)

@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 SCRIPT = Path(__file__).with_name("restarted.py")
 AGENT = ("-m", "torch.distributed.run", "--nproc-per-node=2", "--max-restarts=1", "--standalone")
 
@@ -25,6 +27,7 @@ def losses(folder, how):
     return [line.split() for line in (folder / "losses").read_text().splitlines()]
 
 
+@pytest.mark.slow
 def test_a_job_that_is_started_again_goes_on_with_the_same_losses(tmp_path):
     """The agent starts both ranks again; they compile again and go on behind the checkpoint."""
     whole = losses(tmp_path / "whole", "lives")

@@ -1,6 +1,7 @@
 """Each planted bug makes its property test fail, on an example that passes without the bug."""
 
 import random
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -50,7 +51,20 @@ def own_kernels(mutant: Mutant) -> Iterator[None]:
     linking.bitcode.cache_clear()
 
 
-@pytest.mark.parametrize("mutant", MUTANTS, ids=[mutant.name for mutant in MUTANTS])
+SHOWN = 3
+"""Of each layer so many bugs are planted by `make test`; `make deep` plants all."""
+
+
+def of_each_layer() -> Iterator[Any]:
+    """All bugs; those behind the first few of a layer are marked as slow."""
+    seen: Counter[str] = Counter()
+    for mutant in MUTANTS:
+        marks = [pytest.mark.slow] if seen[mutant.layer] >= SHOWN else []
+        seen[mutant.layer] += 1
+        yield pytest.param(mutant, id=mutant.name, marks=marks)
+
+
+@pytest.mark.parametrize("mutant", of_each_layer())
 def test_the_property_test_finds_the_bug(mutant: Mutant) -> None:
     with own_kernels(mutant), mutant.plant.planted():
         example = failing_example(mutant.found_by, mutant.examples)

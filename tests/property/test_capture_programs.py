@@ -22,7 +22,7 @@ def capture(function):
     return minitorch2.compile(function, backend="eager")
 
 
-@patient(500)
+@patient(150)
 @given(programs())
 def test_captured_programs_match_cpython(program):
     with config.patch(suppress_errors=False):

@@ -29,19 +29,19 @@ def lazily(function):
     return deferred
 
 
-@patient(150)
+@patient(60)
 @given(programs())
 def test_lazy_programs_match_cpython(program):
     program.check(lazily, tolerance=1e-5)
 
 
-@patient(60)
+@patient(30)
 @given(programs())
 def test_gradients_of_lazy_programs_match_eager(program):
     program.check(lazily, gradients=True, tolerance=1e-5)
 
 
-@patient(20)
+@patient(8)
 @given(names, visits)
 def test_steps_of_changing_sizes_match_eager(steps, sizes):
     lazy.reset()
@@ -51,13 +51,13 @@ def test_steps_of_changing_sizes_match_eager(steps, sizes):
         assert_close(outcome(lazily(program), x), outcome(program, x))
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(st.integers(0, 2**20))
 def test_programs_of_views_and_writes_match_eager(seed):
     check(seed)
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=5, deadline=None)
 @given(st.integers(0, 2**20))
 def test_gradients_of_programs_of_views_and_writes_match_eager(seed):
     check(seed, gradients=True)

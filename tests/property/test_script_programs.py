@@ -10,6 +10,6 @@ from tests.property.script_programs import check
 
 
 @given(seed=st.integers(0, 2**20))
-@settings(max_examples=40)
+@settings(max_examples=15)
 def test_scripts_do_what_cpython_does(seed):
     check(seed)

@@ -23,19 +23,19 @@ def compare(example: LoopGraph, *, exact: bool) -> None:
         torch.testing.assert_close(result.cpu(), answer, equal_nan=True, **tolerance)
 
 
-@settings(max_examples=25)
+@settings(max_examples=10)
 @given(loop_graphs(exact=True, device=DEVICE))
 def test_kernels_give_the_bits_of_the_numpy_interpreter(example: LoopGraph) -> None:
     compare(example, exact=True)
 
 
-@settings(max_examples=25)
+@settings(max_examples=10)
 @given(loop_graphs(device=DEVICE))
 def test_kernels_agree_with_the_numpy_interpreter(example: LoopGraph) -> None:
     compare(example, exact=False)
 
 
-@settings(max_examples=25)
+@settings(max_examples=10)
 @given(
     loop_graphs(exact=True, device=DEVICE),
     st.sampled_from([1, 2, 4]),

@@ -25,6 +25,7 @@ ASKED = ["--suite", "models", "--only", "perceptron, inference", "--backend", OU
 ASKED += ["--repeats", "3", "--seconds", "1"]
 
 
+@pytest.mark.slow
 def test_a_row_is_measured_once_and_kept(tmp_path: Path) -> None:
     console = Console(width=200, record=True)
     arguments = [*ASKED, "--output", str(tmp_path)]

@@ -28,7 +28,7 @@ def run(tmp_path):
     return run
 
 
-@pytest.mark.parametrize("before", [None, "old"])
+@pytest.mark.parametrize("before", [None, pytest.param("old", marks=pytest.mark.slow)])
 def test_golden_files_are_written_on_request_only(run, tmp_path, before):
     """A deleted fixture used to be written anew without a word."""
     path = tmp_path / "kernel.txt"

@@ -52,6 +52,7 @@ def test_a_wrong_result_is_found(monkeypatch):
     assert outcome.captured == 0.0
 
 
+@pytest.mark.slow
 def test_a_crash_costs_one_program_and_the_rest_go_on(monkeypatch):
     monkeypatch.setattr(table1, "PROGRAMS_A_PROCESS", 2)
     programs = [program(torch.nn.Linear, name) for name in ("ReLU", "no such program", "Tanh")]

@@ -113,7 +113,14 @@ MODELS = {
 }
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize(
+    "name",
+    [
+        "transformer",
+        pytest.param("norms", marks=pytest.mark.slow),
+        pytest.param("activations", marks=pytest.mark.slow),
+    ],
+)
 def test_a_first_call_does_not_import_torch_dynamo(name: str) -> None:
     code = f"""
 import sys, torch, minitorch2

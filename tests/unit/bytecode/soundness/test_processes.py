@@ -151,8 +151,14 @@ def test_copies_and_pickles():
     "text",
     [
         "import atexit; atexit.register(lambda: print(compiled(X).shape)); compiled(X)",
-        "import atexit; atexit.register(lambda: print(minitorch2.compile(program)(X).shape))",
-        "threading.Thread(target=lambda: (time.sleep(0.2), print(compiled(X).shape))).start()",
+        pytest.param(
+            "import atexit; atexit.register(lambda: print(minitorch2.compile(program)(X).shape))",
+            marks=pytest.mark.slow,
+        ),
+        pytest.param(
+            "threading.Thread(target=lambda: (time.sleep(0.2), print(compiled(X).shape))).start()",
+            marks=pytest.mark.slow,
+        ),
         """
         def late():
             time.sleep(0.2)
@@ -170,10 +176,10 @@ def test_calls_and_compilations_at_exit(text):
     ("flags", "variables"),
     [
         ([], {"PYTHONMALLOC": "debug"}),
-        (["-O"], {}),
+        pytest.param(["-O"], {}, marks=pytest.mark.slow),
         (["-OO"], {}),
-        (["-X", "dev"], {}),
-        (["-X", "importtime"], {}),
+        pytest.param(["-X", "dev"], {}, marks=pytest.mark.slow),
+        pytest.param(["-X", "importtime"], {}, marks=pytest.mark.slow),
     ],
 )
 def test_flags_of_the_interpreter(flags, variables):

@@ -104,7 +104,7 @@ def test_the_switch() -> None:
 UNFUSED = Capabilities(max_fusion_size=1, joins=8, recomputes_rows=True)
 
 
-@settings(max_examples=15)
+@settings(max_examples=6)
 @given(loop_graphs(exact=True, device=DEVICE), st.booleans())
 def test_random_loops_agree_with_the_numpy_interpreter(example: LoopGraph, fused: bool) -> None:
     expected = interpret(example.graph, example.inputs)
