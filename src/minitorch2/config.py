@@ -14,17 +14,16 @@ not attributes of this module: to assign to one is an error.
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import os
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Annotated, get_args, get_origin, get_type_hints
 
-from minitorch2.errors import ConfigError
+from minitorch2.errors import ConfigError, did_you_mean
 from minitorch2.errors.cautions import caution
 from minitorch2.foundation.blocks import holding
 from minitorch2.logs import ENVIRONMENT_VARIABLE as LOGS_VARIABLE
@@ -284,7 +283,7 @@ def from_environment(environment: Mapping[str, str]) -> Config:
         if variable in VARIABLES:
             changes[VARIABLES[variable]] = _parse(VARIABLES[variable], text)
         else:
-            near = _nearest(variable, [*VARIABLES, *_NO_OPTIONS])
+            near = did_you_mean(variable, [*VARIABLES, *_NO_OPTIONS])
             caution(_LOGGER, f"the environment variable {variable} sets nothing{near}")
     return dataclasses.replace(Config(), **changes)  # type: ignore[arg-type]
 
@@ -323,12 +322,7 @@ def _suits(value: Value, kinds: tuple[type, ...]) -> bool:
 
 
 def _unknown(name: str) -> str:
-    return f"there is no option {name!r}{_nearest(name, _TYPES)}"
-
-
-def _nearest(name: str, known: Iterable[str]) -> str:
-    near = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
-    return f"; did you mean {near[0]!r}?" if near else ""
+    return f"there is no option {name!r}{did_you_mean(name, _TYPES)}"
 
 
 def _parse(name: str, text: str) -> Value:

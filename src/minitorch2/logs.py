@@ -19,7 +19,6 @@ compiled, messages begin with its number and the number of its entry: `[0/1]`.
 
 from __future__ import annotations
 
-import difflib
 import logging
 import os
 import re
@@ -28,7 +27,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 
-from minitorch2.errors import ConfigError
+from minitorch2.errors import ConfigError, did_you_mean
 from minitorch2.foundation.blocks import holding
 
 ROOT = "minitorch2"
@@ -212,8 +211,7 @@ def _check(name: str) -> None:
             cause = f"{name} logs nothing"
             raise ConfigError(cause, code="unknown-log", fix=f"{ENVIRONMENT_VARIABLE}=help")
         return
-    near = difflib.get_close_matches(name, [*_artifact_names(), *_components()], n=1, cutoff=0.5)
-    hint = f"; did you mean {near[0]!r}?" if near else ""
+    hint = did_you_mean(name, [*_artifact_names(), *_components()])
     raise ConfigError(
         f"there is no log {name!r}{hint}", code="unknown-log", fix=f"{ENVIRONMENT_VARIABLE}=help"
     )

@@ -68,7 +68,7 @@ def test_why_alone_lists_them(capsys):
 
 def test_an_unknown_code_names_the_nearest(capsys):
     assert program.main(["why", "option-rang"]) == 1
-    assert "did you mean option-range" in capsys.readouterr().err
+    assert "did you mean 'option-range'" in capsys.readouterr().err
 
 
 def test_errors_say_the_command():

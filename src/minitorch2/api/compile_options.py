@@ -8,14 +8,13 @@ A keyword takes precedence over an option of the same meaning.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 from minitorch2 import config
 from minitorch2.bytecode.guards.filters import GuardFilter
-from minitorch2.errors import ConfigError
+from minitorch2.errors import ConfigError, did_you_mean
 from minitorch2.errors.cautions import caution
 from minitorch2.logs import get_logger
 
@@ -129,8 +128,7 @@ def options_of(
 def known_mode(mode: str) -> str:
     """Return a mode's name unchanged; raise ConfigError if the mode does not exist."""
     if mode not in MODES:
-        near = difflib.get_close_matches(mode, MODES, n=1, cutoff=0.4)
-        hint = f"; did you mean {near[0]!r}?" if near else f"; there are {', '.join(MODES)}"
+        hint = did_you_mean(mode, MODES, f"; there are {', '.join(MODES)}")
         raise ConfigError(f"there is no mode {mode!r}{hint}", code="unknown-mode")
     return mode
 

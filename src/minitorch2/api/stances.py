@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import functools
 from collections.abc import Callable
 from typing import ParamSpec, TypeVar
@@ -11,7 +10,7 @@ from minitorch2.backends import lookup_backend
 from minitorch2.bytecode.compiling.compile_frame import Backend
 from minitorch2.bytecode.dispatch import Stance, take_stance
 from minitorch2.bytecode.dispatch.stance import NAMES
-from minitorch2.errors import ConfigError
+from minitorch2.errors import ConfigError, did_you_mean
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -78,10 +77,8 @@ class set_stance:
 
 def _checked(name: str, skip_guards: bool, backend: str | Backend | None) -> Stance:
     if name not in NAMES:
-        near = difflib.get_close_matches(name, NAMES, n=1, cutoff=0.4)
-        hint = f"; did you mean {near[0]!r}?" if near else ""
         raise ConfigError(
-            f"there is no stance {name!r}{hint}",
+            f"there is no stance {name!r}{did_you_mean(name, NAMES)}",
             code="unknown-stance",
             fix=f"choose one of {', '.join(NAMES)}",
         )

@@ -6,7 +6,6 @@ that listing them is free and ``triton`` need not be installed to use ``numba``.
 
 from __future__ import annotations
 
-import difflib
 import importlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -17,7 +16,7 @@ from typing import Any, Final, TypeAlias, TypeVar, overload
 import torch
 
 from minitorch2.backends.fx_interop import adapt_fx_backend, wants_torch_fx
-from minitorch2.errors import BackendError
+from minitorch2.errors import BackendError, did_you_mean
 from minitorch2.graph.graph_module import GraphModule
 
 Backend: TypeAlias = Callable[[GraphModule, list[Any]], Callable[..., Any]]
@@ -136,10 +135,8 @@ def lookup_backend(backend: str | Callable[..., Any]) -> Backend:
             fix=PEERS[backend][1],
         )
     names = list_backends(())
-    near = difflib.get_close_matches(backend, names, n=1, cutoff=0.4)
-    hint = f"; did you mean {near[0]!r}?" if near else ""
     raise BackendError(
-        f"there is no backend called {backend!r}{hint}",
+        f"there is no backend called {backend!r}{did_you_mean(backend, names)}",
         code="unknown-backend",
         fix=f"choose one of {', '.join(names)}, or pass a callable",
     )

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import difflib
 import json
 import sys
 from collections.abc import Iterator, Sequence
 from textwrap import fill
 
+from minitorch2.errors import did_you_mean
 from minitorch2.errors.codes import ERROR_CODES
 
 WIDTH = 88
@@ -52,8 +52,7 @@ def main(arguments: Sequence[str]) -> int:
         print("\n".join(f"{each:{width}}  {known[each][0]}" for each in sorted(known)))
         return 0
     if code not in known:
-        near = difflib.get_close_matches(code, known, n=1)
-        hint = f"; did you mean {near[0]}?" if near else "; `why` alone lists them"
+        hint = did_you_mean(code, known, "; `why` alone lists them")
         print(f"there is no code {code!r}{hint}", file=sys.stderr)
         return 1
     print("\n".join(explanation(code, *known[code])))

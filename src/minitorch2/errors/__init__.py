@@ -7,7 +7,8 @@ nothing of the compiler's inside is shown. Tests and pages refer to `code`. Read
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import difflib
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import ClassVar
 
@@ -162,3 +163,9 @@ def at_line(action: str, line: object | None) -> Iterator[None]:
     except Exception as error:
         cause = f"{action} failed: {type(error).__name__}: {error}"
         raise BackendError(cause, code="backend-failed", user_line=line) from error
+
+
+def did_you_mean(name: str, known: Iterable[str], otherwise: str = "") -> str:
+    """Return how a message on an unknown name ends: with the nearest known one, or another text."""
+    near = difflib.get_close_matches(name, list(known), n=1, cutoff=0.4)
+    return f"; did you mean {near[0]!r}?" if near else otherwise

@@ -58,12 +58,12 @@ PIPELINE: Final[dict[Place, list[Pass]]] = {
 def run_passes(place: Place, module: GraphModule) -> bool:
     """Run the passes of a place in order; whether any changed the graph.
 
-    With the option ``verify`` the graph is checked first, and after each pass that changed it.
+    With the option ``verify`` the graph is checked first, and after each pass.
     """
     if config.current().verify:
         verify(module)
     with stages.phase("passes"):
-        changes = [run(module) for run in PIPELINE[place]]
+        changes = [each.go_on(module) for each in PIPELINE[place]]
     return any(changes)
 
 

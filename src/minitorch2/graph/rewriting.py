@@ -15,7 +15,6 @@ So the driver of a pass can log each rewrite, count them, and stop between any t
 
 from __future__ import annotations
 
-import difflib
 import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
@@ -24,7 +23,7 @@ from functools import update_wrapper
 from typing import Any, Generic, TypeAlias, TypeVar
 
 from minitorch2 import config, stages
-from minitorch2.errors import ConfigError
+from minitorch2.errors import ConfigError, did_you_mean
 from minitorch2.graph.graph_module import GraphModule
 from minitorch2.graph.node import Node
 from minitorch2.graph.verify import verify
@@ -84,6 +83,10 @@ class PassOver(ABC, Generic[Target]):
         names no pass.
         """
         self._verify(target)
+        return self.go_on(target, *arguments)
+
+    def go_on(self, target: Target, *arguments: Any) -> bool:
+        """Do what a call does on a graph that the pass before has left checked."""
         done = list(self._perform(target, *arguments))
         self._verify(target)
         if not done:
@@ -159,7 +162,6 @@ def _known(names: Any, wanted: str) -> bool:
     """Return whether the pass is among these names, all of which must be passes."""
     for name in names:
         if name not in PASSES and name != FUSIONS:
-            near = difflib.get_close_matches(name, PASSES, n=1, cutoff=0.4)
-            hint = f"; did you mean {near[0]!r}?" if near else f"; there are {', '.join(PASSES)}"
+            hint = did_you_mean(name, PASSES, f"; there are {', '.join(PASSES)}")
             raise ConfigError(f"there is no pass {name!r}{hint}", code="unknown-pass")
     return wanted in names

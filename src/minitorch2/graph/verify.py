@@ -9,6 +9,7 @@ from __future__ import annotations
 import builtins
 import dis
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 from minitorch2.errors import VerificationError
@@ -155,15 +156,21 @@ def prints_as_python(module: GraphModule) -> Iterator[Violation]:
     printed = print_python(module.graph, {*dir(GraphModule), *vars(module)})
     last = next(reversed(module.graph.nodes))
     try:
-        code = compile(printed.text, "<graph>", "exec")
+        unbound = _names_from_outside(printed.text) - printed.names.keys()
     except SyntaxError as error:
         yield Violation(last, f"its text is no Python: {error}")
         return
-    imported = {each.argval for each in dis.get_instructions(code) if each.opname == "STORE_NAME"}
-    unbound = loaded_globals(code) - imported - printed.names.keys() - vars(builtins).keys()
-    sizes = {str(s) for node in module.graph.nodes for s in free_symbols((node.args, node.kwargs))}
+    nodes = module.graph.nodes if unbound else ()
+    sizes = {str(s) for node in nodes for s in free_symbols((node.args, node.kwargs))}
     if unbound := unbound - sizes:
         yield Violation(last, f"its text reads {sorted(unbound)}")
+
+
+@lru_cache(maxsize=8)  # most passes change nothing, and each is asked for the same text
+def _names_from_outside(text: str) -> frozenset[str]:
+    code = compile(text, "<graph>", "exec")
+    imported = {each.argval for each in dis.get_instructions(code) if each.opname == "STORE_NAME"}
+    return frozenset(loaded_globals(code) - imported - vars(builtins).keys())
 
 
 RULES: Final[tuple[Rule, ...]] = (
