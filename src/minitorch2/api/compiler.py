@@ -18,6 +18,7 @@ from minitorch2 import config
 from minitorch2.api.compile_options import MODES, Options, known_mode, options_of
 from minitorch2.api.compiled_module import compile_module
 from minitorch2.backends import fitting_backend, lookup_backend
+from minitorch2.bytecode import kernel_capture as kernel_capture  # an extension, see below
 from minitorch2.bytecode import numpy_capture as numpy_capture  # an extension: it registers itself
 from minitorch2.bytecode import optimizer_capture as optimizer_capture  # likewise
 from minitorch2.bytecode.compiling.compile_frame import Backend

@@ -25,7 +25,7 @@ from minitorch2.graph.scope import Scope, is_name, keywords, member, path
 from minitorch2.graph.symbols import bindings, expr_of, free_symbols, print_condition, print_expr
 from minitorch2.graph.symbols.conditions import is_condition
 from minitorch2.graph.symbols.expression import SYMBOLIC
-from minitorch2.graph.symbols.floats import RoundedDown, RoundedUp, SquareRoot
+from minitorch2.graph.symbols.floats import FloatOperation
 
 DTYPE_NAMES: Final = {
     torch.float32: "f32",
@@ -241,7 +241,7 @@ class _PythonPrinter:
         if isinstance(value, torch.device):
             return f"{self._imported('torch.device')}({str(value)!r})"
         if isinstance(value, sympy.Expr):
-            if value.has(SquareRoot, RoundedDown, RoundedUp):
+            if value.has(FloatOperation):
                 self._imported("math.sqrt")
             return print_expr(value, self.symbols)
         if is_condition(value):

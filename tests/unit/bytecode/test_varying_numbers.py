@@ -244,3 +244,71 @@ def test_a_count_that_equals_a_size_varies_with_it() -> None:
             torch.testing.assert_close(step(fast, x), slow.step(x))
             assert log.counts["frames"] <= 5
     assert fast.count == slow.count
+
+
+def _aligned(x: torch.Tensor) -> torch.Tensor:
+    n = (x.shape[0] + 7) & ~7
+    return F.pad(x, (0, 0, 0, n - x.shape[0]))
+
+
+OF_SIZES: Final[dict[str, Callable[[torch.Tensor], Any]]] = {
+    "divmod": lambda x: [x * part for part in divmod(x.shape[0], 2)],
+    "shifts": lambda x: (x * (x.shape[0] >> 1), x.shape[0] << 2),
+    "masks": lambda x: (x * (x.shape[0] & 1), ~x.shape[0]),
+    "aligned": _aligned,
+    "ceil": lambda x: (x[: math.ceil(x.shape[0] / 3)], math.ceil(x.shape[0] / 3)),
+    "floor": lambda x: x[math.floor(x.shape[0] / 2) :],
+    "trunc": lambda x: x * math.trunc(x.shape[0] / 4),
+    "int of a product": lambda x: x.new_zeros(int(x.shape[0] * 0.5)),
+    "round": lambda x: (x * round(x.shape[0] / 4), round(x.shape[0])),
+    "isqrt": lambda x: (x * math.isqrt(x.shape[0]), math.isqrt(x.shape[0] ** 2)),
+    "log2": lambda x: torch.cat([x, x[: math.ceil(math.log2(x.shape[0]))]]),
+    "log10": lambda x: x * math.log10(x.shape[0]),
+    "bit_length": lambda x: (x * x.shape[0].bit_length(), (x.shape[0] - 1).bit_length()),
+    "in a range": lambda x: x * 2 if x.shape[0] in range(2, 200) else x,
+    "in a range downwards": lambda x: x * (x.shape[0] in range(100, 1, -1)),
+}
+
+
+@pytest.mark.parametrize("backend", ["eager", "numba"])
+@pytest.mark.parametrize("name", OF_SIZES)
+def test_integer_functions_of_sizes_stay_symbolic(name: str, backend: str) -> None:
+    program = OF_SIZES[name]
+    fast = minitorch2.compile(program, dynamic=True, backend=backend, fullgraph=True)
+    with stages.collect() as log:
+        for n in (5, 6, 9, 10, 13, 33):
+            x = torch.arange(3.0 * n).reshape(n, 3)
+            assert_same(fast(x), program(x))
+    assert (log.counts["graphs"], log.counts["frames_as_is"]) == (1, 0)
+
+
+OF_INTEGERS: Final[dict[str, Callable[[torch.Tensor, int], Any]]] = {
+    "shift right": lambda x, n: (x * (n >> 1), n >> 3),
+    "shift left": lambda x, n: (x * (n << 2), n << 70),
+    "masks": lambda x, n: (x * (n & 7), n & -8, n & 5, n | 1, n ^ 3),
+    "inverse": lambda x, n: (x * ~n, ~n),
+    "divmod": lambda x, n: (x * divmod(n, 5)[1], divmod(n, 5), divmod(n, -3), divmod(7, n)),
+    "ranges": lambda x, n: (x * (n in range(-3, 3)), n in range(5, -5, -2), n in range(0)),
+    "isqrt": lambda x, n: x * math.isqrt(n),
+    "logarithms": lambda x, n: (x * math.log2(n), math.log10(n)),
+    "rounded": lambda x, n: (x * math.floor(n / 3), math.ceil(n / 3), int(n / 3), round(n / 3)),
+    "bits": lambda x, n: (x * n.bit_length(), round(n), round(n, -1)),
+}
+
+
+@pytest.mark.parametrize("name", OF_INTEGERS)
+def test_integer_functions_are_those_of_python(name: str) -> None:
+    """Of negative numbers, of zero, beyond 53 and 64 bits; errors, too."""
+    program = OF_INTEGERS[name]
+    fast = minitorch2.compile(program, backend="eager")
+
+    def told(function: Callable[[torch.Tensor, int], Any], n: int) -> str:
+        try:
+            return repr(function(X, n))
+        except Exception as error:  # noqa: BLE001 (what Python raises is compared)
+            return repr(error)
+
+    with stages.collect() as log:
+        for n in (5, 7, 12, -5, -12, 2, 1, 0, 2**40, 2**55 + 1, -(2**55) - 1, 2**70, -(2**62)):
+            assert told(fast, n) == told(program, n)
+    assert log.counts["graphs"] < 10

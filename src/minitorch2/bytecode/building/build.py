@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import contextvars
 import functools
+import itertools
 import threading
 import types
 import weakref
 from collections import OrderedDict, defaultdict, deque
+from collections.abc import Callable
 from typing import Final
 
 import torch
@@ -32,8 +34,6 @@ from minitorch2.bytecode.building.callables import (
     wrap_partial,
     wrap_python_module,
     wrap_torch_function,
-    wrap_triton_kernel,
-    wrap_triton_object,
 )
 from minitorch2.bytecode.building.containers import (
     tuple_builder,
@@ -49,11 +49,12 @@ from minitorch2.bytecode.building.containers import (
 )
 from minitorch2.bytecode.building.guarding import Builder, constant_guards, identity_guards
 from minitorch2.bytecode.building.iterators import (
-    OVER_SEQUENCES,
+    OVER_CONTAINERS,
+    wrap_count,
     wrap_enumerate,
     wrap_filter,
+    wrap_iterator,
     wrap_map,
-    wrap_sequence_iterator,
     wrap_zip,
 )
 from minitorch2.bytecode.building.objects import (
@@ -66,6 +67,7 @@ from minitorch2.bytecode.building.objects import (
     wrap_object,
     wrap_outside_context,
     wrap_overrides_region,
+    wrap_profiled,
     wrap_thread_local,
     wrap_token,
     wrap_weak_reference,
@@ -108,11 +110,9 @@ from minitorch2.bytecode.trackers.torch_values import (  # noqa: F401 - they reg
     storages,
     tensor_constructors,
     transform_rules,
-    triton_kernel,
 )
 from minitorch2.bytecode.trackers.torch_values.outside_context import OUTSIDE_CONTEXTS
 from minitorch2.bytecode.trackers.torch_values.torch_function import is_torch_function
-from minitorch2.graph.kernel_launch import is_triton_kernel
 from minitorch2.marks import controls
 from minitorch2.native.cpython.library import CachedFunction
 from minitorch2.native.torch_internals.modes import DeviceContext
@@ -135,38 +135,34 @@ def build(capture: Capture, value: object, source: Source) -> VariableTracker:
 
 def _by_class(value: object) -> Builder:
     """Return the builder for a value whose exact class has none."""
-    if isinstance(value, torch.Tensor):
-        return wrap_tensor
-    if isinstance(value, torch.nn.Module):
-        return wrap_module
-    if isinstance(value, type):
-        return wrap_class
-    if isinstance(value, types.ModuleType):
-        return wrap_python_module
+    for cls, builder in BUILDERS_OF_SUBCLASSES.items():
+        if isinstance(value, cls):
+            return builder
+    for holds, builder in BUILDERS_BY_QUESTION.items():
+        if holds(value):
+            return builder
     if type(value) is OrderedDict and not vars(value):
         return wrap_dict
     if isinstance(value, tuple) and is_record(type(value)):
         return wrap_named_tuple
     if is_of_trusted(type(value)) and is_torch_function(value):
         return wrap_torch_function
-    if isinstance(value, functools.partial):
-        return wrap_partial
-    if isinstance(value, torch.autocast):
-        return wrap_autocast
-    if isinstance(value, threading.local):
-        return wrap_thread_local
-    if is_triton_kernel(value):
-        return wrap_triton_kernel
-    if type(value).__module__ == "triton.language.core":
-        return wrap_triton_object
-    if type(value) in (*OUTSIDE_CONTEXTS, torch.autograd.profiler.record_function):
-        return wrap_outside_context
-    found = (b for cls, b in BUILDERS_OF_SUBCLASSES.items() if isinstance(value, cls))
-    return next(found, wrap_object)
+    return wrap_object
 
 
-BUILDERS_OF_SUBCLASSES: Final[dict[type, Builder]] = {}
-"""The builders that extensions have registered for a class and all that derive from it."""
+BUILDERS_OF_SUBCLASSES: Final[dict[type, Builder]] = {
+    torch.Tensor: wrap_tensor,
+    torch.nn.Module: wrap_module,
+    type: wrap_class,
+    types.ModuleType: wrap_python_module,
+    functools.partial: wrap_partial,
+    torch.autocast: wrap_autocast,
+    threading.local: wrap_thread_local,
+}
+"""The builder for a class and all that derive from it; extensions register theirs."""
+
+BUILDERS_BY_QUESTION: Final[dict[Callable[[object], bool], Builder]] = {}
+"""The builders that extensions have registered for values of which something holds."""
 
 BUILDERS: Final[dict[type, Builder]] = {
     torch.Tensor: wrap_tensor,
@@ -200,8 +196,11 @@ BUILDERS: Final[dict[type, Builder]] = {
     CustomOpDef: wrap_custom_operator,
     weakref.ref: wrap_weak_reference,
     controls.error_on_graph_break: wrap_error_on_graph_break,
+    **dict.fromkeys(OUTSIDE_CONTEXTS, wrap_outside_context),
+    torch.autograd.profiler.record_function: wrap_profiled,
     **dict.fromkeys(GETTERS, wrap_getter),
-    **dict.fromkeys(OVER_SEQUENCES, wrap_sequence_iterator),
+    **dict.fromkeys(OVER_CONTAINERS, wrap_iterator),
+    itertools.count: wrap_count,
     zip: wrap_zip,
     map: wrap_map,
     filter: wrap_filter,

@@ -59,15 +59,6 @@ from minitorch2.bytecode.trackers.torch_values.torch_function import (
     is_torch_function,
 )
 from minitorch2.bytecode.trackers.torch_values.transform_rules import transformed_outside
-from minitorch2.bytecode.trackers.torch_values.triton_kernel import (
-    TritonKernelVariable,
-    TritonObjectVariable,
-)
-from minitorch2.bytecode.trackers.torch_values.triton_operator import (
-    TritonOperatorVariable,
-    is_triton_operator,
-    triton_operator_of,
-)
 from minitorch2.native.torch_internals.operators import CustomOpDef
 
 UNCOMPILED: Final = TORCH + "_compile.py"
@@ -153,26 +144,16 @@ def _polyfill(capture: Capture, value: Any) -> VariableTracker:
 
 def wrap_torch_function(capture: Capture, value: Any, source: Source) -> VariableTracker:
     """Return the tracker of a function of PyTorch that becomes a node of the graph."""
-    definition = triton_operator_of(value)
-    if definition is not None:
-        return wrap_custom_operator(capture, definition, source)
     return TorchVariable(value, source=source, guards=identity_guards(capture, value, source))
 
 
 def wrap_custom_operator(capture: Capture, value: CustomOpDef, source: Source) -> VariableTracker:
-    """Return the tracker of a `torch.library.custom_op`: calling it calls its overload.
-
-    An operator that `torch.library.triton_op` made is evaluated as Python.
-    """
+    """Return the tracker of a `torch.library.custom_op`: calling it calls its overload."""
     identity_guards(capture, value, source)
-    if is_triton_operator(value):
-        return TritonOperatorVariable(value, source=source)
     overload = value._opoverload  # the public way to it is by its name, through torch.ops
     return capture.wrap(overload, capture.reference(overload))
 
 
-wrap_triton_kernel = by_identity(TritonKernelVariable)  # to launch it is a node of the graph
-wrap_triton_object = by_identity(TritonObjectVariable)  # such as a data type
 wrap_plain_builtin = by_identity(BuiltinVariable)  # a function that Cython compiled
 wrap_attribute = by_identity(AttributeVariable)  # such as `torch.Tensor.shape`
 wrap_python_module = by_identity(PythonModuleVariable)

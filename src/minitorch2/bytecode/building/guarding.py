@@ -58,3 +58,13 @@ def by_identity(tracker: Callable[..., VariableTracker]) -> Builder:
         return tracker(value, source=source, guards=identity_guards(capture, value, source))
 
     return wrap
+
+
+def by_class(tracker: Callable[..., VariableTracker]) -> Builder:
+    """Return the rule for objects of which the class is guarded at once, and the rest when read."""
+
+    def wrap(capture: Capture, value: Any, source: Source) -> VariableTracker:
+        guards = guarded(capture, *type_guards(capture, value, source))
+        return tracker(capture, value, source=source, guards=guards)
+
+    return wrap

@@ -2,45 +2,63 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator
-from typing import Any
+from itertools import count
+from typing import Any, Final
 
 from minitorch2.bytecode.building.guarding import guarded, type_guards
 from minitorch2.bytecode.guards import Guard, LengthMatch
-from minitorch2.bytecode.guards.sources import ItemSource, ReducedSource, Source
+from minitorch2.bytecode.guards.sources import AppliedSource, ItemSource, ReducedSource, Source
 from minitorch2.bytecode.trackers.base import VariableTracker
 from minitorch2.bytecode.trackers.interfaces import Capture
+from minitorch2.bytecode.trackers.python_values.counting import CountVariable, EnumerateVariable
 from minitorch2.bytecode.trackers.python_values.iterator import (
     FilterVariable,
-    IteratorVariable,
     MapVariable,
-    UserIterator,
     ZipVariable,
 )
 from minitorch2.bytecode.trackers.python_values.objects import ObjectVariable
 from minitorch2.bytecode.trackers.python_values.outside_iterator import (
-    OutsideEnumerate,
     OutsideIterator,
     leaves,
 )
 from minitorch2.bytecode.trackers.python_values.sequence import TupleVariable
 
-OVER_SEQUENCES = tuple(
-    type(iterator)
-    for iterator in (iter([]), iter(()), iter(range(0)), iter("a"), iter("é"), reversed([]))
-)
-"""Iterators that are copied in constant time."""
+_MADE: Final[tuple[Any, ...]] = ([], (), range(0), "a", "é", {}, {}.values(), {}.items())
+OVER_CONTAINERS: Final = (*(type(iter(each)) for each in _MADE), type(reversed([])))
+"""Iterators that are copied at once, without code of the user's."""
 
 
-def wrap_sequence_iterator(
-    capture: Capture, value: Iterator[Any], source: Source
-) -> VariableTracker:
-    """Return the tracker of an iterator over a list, a tuple, a range or a string."""
+def wrap_iterator(capture: Capture, value: Iterator[Any], source: Source) -> VariableTracker:
+    """Return the tracker of an iterator over a list, tuple, range, string or dict."""
     guards = guarded(capture, *type_guards(capture, value, source))
-    iterated, container = _parts(value)[0], None
-    if isinstance(iterated, list):
-        container = capture.wrap(iterated, _part(source, 0))
-    return OutsideIterator(capture, value, container, source=source, guards=guards)
+    iterated, container = gc.get_referents(value), None  # nothing at the end
+    if iterated and isinstance(iterated[0], list | dict):
+        place = AppliedSource(source, capture.reference(gc.get_referents))
+        container = capture.wrap(iterated[0], ItemSource(place, 0))
+    try:
+        return OutsideIterator(capture, value, container, source=source, guards=guards)
+    except LookupError:  # its dict has changed
+        return ObjectVariable(type(value), value, capture=capture, source=source, guards=guards)
+
+
+def wrap_count(capture: Capture, value: Iterator[Any], source: Source) -> VariableTracker:
+    """Return the tracker of an `itertools.count`."""
+    guards = guarded(capture, *type_guards(capture, value, source))
+    place = AppliedSource(source, capture.reference(count_parts))
+    try:
+        number, step = count_parts(value)
+    except ValueError:  # it counts something else than integers
+        return ObjectVariable(count, value, capture=capture, source=source, guards=guards)
+    parts = [capture.wrap(n, ItemSource(place, i)) for i, n in enumerate((number, step))]
+    return CountVariable(*parts, source=source, guards=guards)
+
+
+def count_parts(iterator: Iterator[Any]) -> tuple[int, int]:
+    """Return the next number and the step of a `count`, from its text: copies are deprecated."""
+    number, step = (*map(int, repr(iterator)[len("count(") : -1].split(", ")), 1)[:2]
+    return number, step
 
 
 def wrap_zip(capture: Capture, value: Iterator[Any], source: Source) -> VariableTracker:
@@ -68,16 +86,16 @@ def wrap_enumerate(capture: Capture, value: Iterator[Any], source: Source) -> Va
     """Return the tracker of an `enumerate`."""
     guards = guarded(capture, *type_guards(capture, value, source))
     inner, number = _parts(value)
-    iterator = _iterator(capture, inner, _part(source, 0))
+    iterator = capture.wrap(inner, _part(source, 0))
     if (stepped := leaves(iterator)) is None:
         return ObjectVariable(enumerate, value, capture=capture, source=source, guards=guards)
-    count = capture.wrap(number, _part(source, 1))
-    return OutsideEnumerate(count, iterator, stepped, source=source, guards=guards)
+    number = capture.wrap(number, _part(source, 1))
+    return EnumerateVariable(number, iterator, stepped, source=source, guards=guards)
 
 
 def _wrap_parts(
     capture: Capture, value: Iterator[Any], source: Source, first: int
-) -> tuple[frozenset[Guard], list[IteratorVariable]]:
+) -> tuple[frozenset[Guard], list[VariableTracker]]:
     """Return guards on how an iterator was made, and the iterators that it was made of."""
     reduced, parts = _reduced(value), _parts(value)
     shape = (
@@ -86,12 +104,7 @@ def _wrap_parts(
     )
     guards = guarded(capture, *type_guards(capture, value, source), *shape)
     places = range(first, len(parts))
-    return guards, [_iterator(capture, parts[i], _part(source, i)) for i in places]
-
-
-def _iterator(capture: Capture, value: Any, source: Source) -> IteratorVariable:
-    tracker = capture.wrap(value, source)
-    return tracker if isinstance(tracker, IteratorVariable) else UserIterator(tracker)
+    return guards, [capture.wrap(parts[i], _part(source, i)) for i in places]
 
 
 def _reduced(value: Iterator[Any]) -> tuple[Any, ...]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextvars
 import random
-import threading
 import types
 from collections import OrderedDict, defaultdict
 from typing import Any
@@ -13,6 +12,7 @@ import torch
 
 from minitorch2.bytecode.building.containers import elements_of, entries_of, key_guards
 from minitorch2.bytecode.building.guarding import (
+    by_class,
     class_guards,
     guarded,
     identity_guards,
@@ -20,7 +20,6 @@ from minitorch2.bytecode.building.guarding import (
 )
 from minitorch2.bytecode.frames.torchscript import is_scripted_module
 from minitorch2.bytecode.guards import DistinctObjects, LengthMatch, id_match
-from minitorch2.bytecode.guards.overrides import OverridesRegion
 from minitorch2.bytecode.guards.sources import AttributeSource, ContentsSource, Source
 from minitorch2.bytecode.trackers import control_rules
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
@@ -75,18 +74,12 @@ def wrap_object(capture: Capture, value: object, source: Source) -> VariableTrac
     return made(cls, value, container, capture, source=source, guards=guards)
 
 
-def wrap_autocast(capture: Capture, value: torch.autocast, source: Source) -> VariableTracker:
-    """Return the tracker of a region of autocast made outside."""
-    guards = guarded(capture, *type_guards(capture, value, source))
-    return context.autocast_of(capture, value, source, guards)
-
-
-def wrap_overrides_region(
-    capture: Capture, value: OverridesRegion, source: Source
-) -> VariableTracker:
-    """Return the tracker of a region without overrides in which a graph breaks."""
-    guards = guarded(capture, *type_guards(capture, value, source))
-    return override_rules.region_of(capture, value, source, guards)
+wrap_autocast = by_class(context.autocast_of)
+wrap_overrides_region = by_class(override_rules.region_of)
+wrap_weak_reference = by_class(lambda _, value, **how: WeakReferenceVariable(value, **how))
+wrap_thread_local = by_class(lambda _, x, **how: ThreadLocalVariable(type(x), x, **how))
+wrap_outside_context = by_class(lambda _, x, **how: OutsideContextVariable(type(x), **how))
+wrap_profiled = by_class(lambda _, x, **how: NoContextVariable(type(x), **how))
 
 
 def wrap_context_variable(capture: Capture, value: Any, source: Source) -> VariableTracker:
@@ -131,26 +124,6 @@ def wrap_generator(capture: Capture, value: torch.Generator, source: Source) -> 
     default = capture.reference(torch.default_generator)
     guards |= guarded(capture, DistinctObjects((source, default)))
     return GeneratorVariable(value, source=source, guards=guards)
-
-
-def wrap_outside_context(capture: Capture, value: object, source: Source) -> VariableTracker:
-    """Return the tracker of a context manager that residual code enters and leaves."""
-    guards = guarded(capture, *type_guards(capture, value, source))
-    is_name = type(value) is torch.autograd.profiler.record_function
-    kind = NoContextVariable if is_name else OutsideContextVariable
-    return kind(type(value), source=source, guards=guards)
-
-
-def wrap_thread_local(capture: Capture, value: threading.local, source: Source) -> VariableTracker:
-    """Return the tracker of a `threading.local`, with the attributes of the calling thread."""
-    guards = guarded(capture, *type_guards(capture, value, source))
-    return ThreadLocalVariable(type(value), value, source=source, guards=guards)
-
-
-def wrap_weak_reference(capture: Capture, value: Any, source: Source) -> VariableTracker:
-    """Return the tracker of a weak reference."""
-    guards = guarded(capture, *type_guards(capture, value, source))
-    return WeakReferenceVariable(value, source=source, guards=guards)
 
 
 def wrap_error_on_graph_break(capture: Capture, value: Any, source: Source) -> VariableTracker:

@@ -41,6 +41,7 @@ COLLECTIVES = PACKAGE + "distributed/collectives.py"
 _ROOMS = ["autograd/", "backends/", "codegen/", "native/", "distributed/backward_in_parts.py"]
 COMPILER = tuple(PACKAGE + room for room in _ROOMS)
 INLINED_TORCH = (
+    "__future__.py",
     "_jit_internal.py",
     "_tensor.py",
     "amp/autocast_mode.py",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass
 from operator import length_hint
 from types import CellType
@@ -11,6 +11,7 @@ from typing import ClassVar, Final
 import numpy
 
 from minitorch2.bytecode.guards.guard import Check, SourceGuard
+from minitorch2.bytecode.guards.sources import rest_of
 from minitorch2.native.cpython.guard_machine import Op
 
 
@@ -27,13 +28,18 @@ class LengthMatch(SourceGuard):
 
 @dataclass(frozen=True)
 class Remaining(SourceGuard):
-    """An iterator over a sequence with as many elements left."""
+    """An iterator over a sequence or a dict with as many elements left."""
 
     KIND = "TUPLE_ITERATOR_LEN"
     length: int
 
     def checks(self) -> Iterable[Check]:
-        return (Check("elements left", Op.PYTHON, self.length, (length_hint,)),)
+        return (Check("elements left", Op.PYTHON, self.length, (_count_left,)),)
+
+
+def _count_left(iterator: Iterator[object]) -> int:
+    """Return how many elements an iterator gives; the hint is 0 if its dict has another size."""
+    return length_hint(rest_of(iterator))
 
 
 _DECEPTIVE: Final = (float, complex, numpy.inexact, tuple)

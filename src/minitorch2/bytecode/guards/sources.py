@@ -251,6 +251,18 @@ class ReducedSource(StepSource):
     FORM = "{base}.__reduce__()"
 
 
+def rest_of(iterator: Iterator[Any]) -> Iterator[Any]:
+    """Return a copy of an iterator.
+
+    Raises:
+        LookupError: it has nothing to give, since its dict has changed its size.
+    """
+    try:
+        return copy.copy(iterator)
+    except RuntimeError as error:
+        raise LookupError from error
+
+
 @dataclass(frozen=True, eq=False)
 class PeekSource(StepSource):
     """The element that the iterator `base` would give after `index` other elements."""
@@ -260,7 +272,7 @@ class PeekSource(StepSource):
     def step(self, base: str, named: Naming = plainly) -> str:
         if named is plainly:
             return f"peek({base}, {self.index})"
-        rest = f"{named(copy.copy)}({base})"
+        rest = f"{named(rest_of)}({base})"
         return f"[*{named(itertools.islice)}({rest}, {self.index}, {self.index + 1})][0]"
 
 

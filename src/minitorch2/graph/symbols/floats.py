@@ -58,6 +58,8 @@ AbsoluteValue = _operation("AbsoluteValue", "abs({})", abs)
 SquareRoot = _operation("SquareRoot", "math.sqrt({})", math.sqrt)
 Exponential = _operation("Exponential", "math.exp({})", math.exp)
 Logarithm = _operation("Logarithm", "math.log({})", math.log)
+BinaryLogarithm = _operation("BinaryLogarithm", "math.log2({})", math.log2)
+DecimalLogarithm = _operation("DecimalLogarithm", "math.log10({})", math.log10)
 Sine = _operation("Sine", "math.sin({})", math.sin)
 Cosine = _operation("Cosine", "math.cos({})", math.cos)
 HyperbolicTangent = _operation("HyperbolicTangent", "math.tanh({})", math.tanh)
@@ -80,8 +82,11 @@ _INTEGER: Final = Struct("=q")
 RoundedDown = _operation("RoundedDown", "math.floor({})", math.floor)
 RoundedUp = _operation("RoundedUp", "math.ceil({})", math.ceil)
 Truncated = _operation("Truncated", "int({})", int)
+Rounded = _operation("Rounded", "round({})", round)
+IntegerRoot = _operation("IntegerRoot", "math.isqrt({})", math.isqrt)
+BitLength = _operation("BitLength", "int.bit_length({})", int.bit_length)
 FloatBits = _operation("FloatBits", "float_bits({})", float_bits)  # what kernels take
-for _rounded in (RoundedDown, RoundedUp, Truncated, FloatBits):
+for _rounded in (RoundedDown, RoundedUp, Truncated, Rounded, IntegerRoot, BitLength, FloatBits):
     _rounded.is_integer = True
 
 FLOAT_OPERATIONS: Final[dict[str, type[FloatOperation]]] = {
@@ -108,6 +113,10 @@ MATH_FUNCTIONS: Final[dict[Callable[..., Any], type[FloatOperation]]] = {
     math.sqrt: SquareRoot,
     math.exp: Exponential,
     math.log: Logarithm,
+    math.log2: BinaryLogarithm,
+    math.log10: DecimalLogarithm,
+    math.isqrt: IntegerRoot,
+    int.bit_length: BitLength,
     math.sin: Sine,
     math.cos: Cosine,
     math.tanh: HyperbolicTangent,

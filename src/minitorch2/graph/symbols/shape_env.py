@@ -345,6 +345,10 @@ class ShapeEnv:
             return True
         return not isinstance(condition, bool) and all(map(self.has_hint, condition.symbols))
 
+    def holds(self, condition: Condition) -> bool:
+        """Return whether a condition holds for the sizes of this compilation, as far as known."""
+        return self.can_decide(condition) and self.evaluate(condition)
+
     def _suppose(self, condition: Comparison | Negation | AllOf) -> bool | None:
         """Decide a condition by the assumption that unbacked sizes are not 0 or 1.
 

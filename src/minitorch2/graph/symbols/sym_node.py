@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterable
-from functools import partialmethod
+from functools import partial, partialmethod
 from typing import TYPE_CHECKING, Any, Final
 
 import sympy
@@ -26,10 +26,12 @@ from minitorch2.graph.symbols.division import floor_div, modular_indexing, to_ex
 from minitorch2.graph.symbols.floats import (
     FLOAT_OPERATIONS,
     AbsoluteValue,
+    Rounded,
     RoundedDown,
     RoundedUp,
     SquareRoot,
     ToFloat,
+    TrueDivision,
     Truncated,
     operand,
 )
@@ -149,11 +151,25 @@ class SymNode:
     def _converted(self, function: Callable[[Any], Any], pytype: type) -> SymNode:
         if self.pytype is int and pytype is int:
             return self
+        quotient = _ROUNDED_QUOTIENTS.get(function) if isinstance(self.expr, TrueDivision) else None
+        if quotient is not None and all(map(self._is_exact, self.expr.args)):
+            return self.make(quotient(*map(to_expr, self.expr.args)), int)
         return self.make(function(self.expr), pytype)
+
+    def _is_exact(self, number: sympy.Expr) -> bool:
+        """Return whether an integer is one of those whose quotients round as exact ones do.
+
+        A quotient of such is less than an integer only if its nearest float is, too.
+        """
+        limits = compare(">=", to_expr(number), 1), compare("<=", to_expr(number), 2**53)
+        return bool(number.is_integer) and all(map(self.shape_env.holds, limits))
 
     sym_int = trunc = partialmethod(_converted, Truncated, int)
     floor = partialmethod(_converted, RoundedDown, int)
     ceil = partialmethod(_converted, RoundedUp, int)
+
+    def round(self, digits: None = None) -> SymNode:
+        return self._converted(Rounded, int)
 
     def sym_sum(self, terms: Iterable[Any]) -> SymNode:
         total = self.make(0, int)
@@ -406,6 +422,12 @@ _SYMBOLIC: Final[dict[str, Callable[[Any, Any], Any]]] = {
     "floordiv": floor_div,
     "mod": lambda a, b: modular_indexing(a, 1, b),
 }
+_ROUNDED_QUOTIENTS: Final[dict[Any, Callable[[Any, Any], Any]]] = {
+    RoundedDown: partial(arithmetic, "floordiv"),
+    RoundedUp: lambda a, b: arithmetic("floordiv", a + b - 1, b),
+    Truncated: partial(arithmetic, "floordiv"),
+}
+"""What rounds a quotient of two positive integers, as an expression of integers."""
 _CONDITIONS: Final[dict[str, str]] = {
     "eq": "==",
     "ne": "!=",

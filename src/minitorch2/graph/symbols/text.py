@@ -97,6 +97,7 @@ def print_expr(expr: Any, names: Mapping[sympy.Symbol, str] | None = None) -> st
 
 
 CALLED: Final = {"max": max, "min": min, "float": float, "int": int, "abs": abs, "math": math,
+                  "round": round,
                   "float_bits": float_bits}  # fmt: skip
 _CALLS: Final = re.compile(rf"\b({'|'.join(CALLED)})(?=[.(])")
 

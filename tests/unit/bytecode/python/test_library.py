@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import bisect
 import contextlib
+import enum
 import functools
 import heapq
 import inspect
@@ -16,6 +17,7 @@ import math
 import operator
 import os
 import random
+import struct
 import sys
 import time
 import typing
@@ -412,6 +414,38 @@ def tee_and_groups(x: torch.Tensor, n: int) -> Any:
     next(a)
     groups = {k: [v for v in g] for k, g in itertools.groupby(sorted("banana"))}
     return x + 1, list(a), list(b), groups
+
+
+class Pool(enum.Enum):
+    MEAN = "mean"
+    MAX = "amax"
+
+    def __call__(self, x: torch.Tensor, dim: int = 0) -> torch.Tensor:
+        return getattr(x, self.value)(dim)
+
+
+@case(TABLE, X, Pool.MAX)
+def members_of_an_enumeration_are_called(x: torch.Tensor, pool: Pool) -> Any:
+    return pool(x), Pool.MEAN(x, dim=-1), [each(x) for each in Pool]
+
+
+@case(TABLE, X, 300)
+def numbers_as_bytes(x: torch.Tensor, n: int) -> Any:
+    packed = struct.pack("<HI", n, 2 * n)
+    both = struct.unpack("<HI", packed)
+    return x * int.from_bytes(packed[:2], "little"), both, bytes.fromhex("0aff"), n.to_bytes(4)
+
+
+LINEAR = torch.nn.Linear(2, 2)
+
+
+@case(TABLE, X)
+def weights_are_loaded(x: torch.Tensor) -> Any:
+    before = {name: value.clone() for name, value in LINEAR.state_dict().items()}
+    kept = LINEAR.load_state_dict({name: value * 0 + 2 for name, value in before.items()})
+    y = x.new_ones(2) @ LINEAR.weight + LINEAR.bias
+    LINEAR.load_state_dict(before)
+    return y.detach(), list(kept)
 
 
 @pytest.mark.parametrize("program", TABLE)

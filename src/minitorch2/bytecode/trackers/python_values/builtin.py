@@ -13,6 +13,7 @@ import operator
 import os
 import re
 import string
+import struct
 import sys
 import textwrap
 import types
@@ -43,32 +44,36 @@ def _functions_of(*modules: types.ModuleType) -> set[Any]:
     }
 
 
-_PURE_PYTHON: Final[set[Any]] = {
+_PURE_OF_MODULES: Final[set[Any]] = {
     getattr(module, name)
     for module, names in (
         (json, "dumps loads"),
         (os.path, "basename commonprefix dirname isabs join normpath split splitext"),
         (re, "compile escape findall finditer fullmatch match search split sub subn"),
         (string, "capwords"),
+        (struct, "calcsize pack unpack"),
         (textwrap, "dedent fill indent shorten wrap"),
     )
     for name in names.split()
 }
-"""Python functions that are cheaper to call than to inline."""
+"""Functions in C, and functions in Python that are cheaper to call than to inline."""
 
 PURE: Final = (
     _functions_of(math, cmath, operator)
-    | _PURE_PYTHON
+    | _PURE_OF_MODULES
     | _functions_of(STRING_FORMATS)
     | {
         abs,
         ascii,
         bin,
+        bytes.fromhex,
         chr,
         divmod,
+        float.fromhex,
         format,
         hash,
         hex,
+        int.from_bytes,
         len,
         oct,
         ord,
@@ -103,9 +108,9 @@ class BuiltinVariable(KnownObjectVariable):
         rule, operands = BUILTINS.get(self.value), (*args, *kwargs.values())
         if self.value in PURE and all(self._is_known(operand, rule) for operand in operands):
             return fold(self.value, args, kwargs)
-        if (number := self._compute(args)) is not None:
-            return number
         if rule is None:
+            if self.value in PURE and (number := compute(self.value, *args)) is not None:
+                return number
             module = getattr(self.value, "__module__", None) or "builtins"
             unsupported("c-function", f"{module}.{self.name} is written in C and cannot be inlined")
         result = apply_rule(rule, self.value, evaluator, args, kwargs)
@@ -117,9 +122,3 @@ class BuiltinVariable(KnownObjectVariable):
         With a rule a container does not: rules look into containers no further than they must.
         """
         return operand.is_constant() if rule is None else isinstance(operand, ConstantVariable)
-
-    def _compute(self, args: Arguments) -> VariableTracker | None:
-        """Compute the function of symbolic numbers; None if it has no symbolic form."""
-        if self.value not in PURE or self.value in (hash, format, repr, ascii, len, math.sqrt):
-            return None
-        return compute(self.value, *args)

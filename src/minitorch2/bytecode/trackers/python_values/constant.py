@@ -182,6 +182,11 @@ class ConstantVariable(VariableTracker):
             return evaluator.capture.wrap(attribute, evaluator.capture.reference(attribute))
         return literal(attribute)
 
+    def call(self, evaluator: Evaluator, args: Arguments, kwargs: Keywords) -> VariableTracker:
+        if not isinstance(self.value, enum.Enum) or not callable(self.value):
+            return super().call(evaluator, args, kwargs)
+        return self.get_attribute(evaluator, "__call__").call(evaluator, args, kwargs)
+
     def call_method(
         self, evaluator: Evaluator, name: str, args: Arguments, kwargs: Keywords
     ) -> VariableTracker:

@@ -8,7 +8,8 @@ import functools
 import itertools
 import types
 from collections import OrderedDict, defaultdict, deque
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Final
 
 import torch
 
@@ -26,19 +27,20 @@ from minitorch2.bytecode.trackers.python_values.classes import (
     new_object,
 )
 from minitorch2.bytecode.trackers.python_values.constant import NONE, ConstantVariable, fold
+from minitorch2.bytecode.trackers.python_values.counting import (
+    ONE,
+    CountVariable,
+    EnumerateVariable,
+)
 from minitorch2.bytecode.trackers.python_values.deque import DequeVariable
 from minitorch2.bytecode.trackers.python_values.dict_views import MappingProxyVariable
 from minitorch2.bytecode.trackers.python_values.functions import GetterVariable, PartialVariable
 from minitorch2.bytecode.trackers.python_values.iterator import (
     ChainVariable,
-    CountVariable,
-    EnumerateVariable,
     FilterVariable,
-    IteratorVariable,
     MapVariable,
     RepeatVariable,
     SliceIterator,
-    UserIterator,
     ZipVariable,
 )
 from minitorch2.bytecode.trackers.python_values.made_class import make_class
@@ -57,23 +59,25 @@ from minitorch2.bytecode.trackers.python_values.sequence import (
 from minitorch2.bytecode.trackers.python_values.set import SetVariable
 from minitorch2.bytecode.trackers.torch_values.symbolic import compute
 
+_ZERO: Final = ConstantVariable(0)
+
 
 def _elements(evaluator: Evaluator, value: VariableTracker | None) -> list[VariableTracker]:
     return [] if value is None else operations.iterate(evaluator, value)
 
 
-def _iterator(evaluator: Evaluator, value: VariableTracker) -> IteratorVariable:
-    iterator = operations.get_iterator(evaluator, value)
-    return iterator if isinstance(iterator, IteratorVariable) else UserIterator(iterator)
-
-
 # Containers ---------------------------------------------------------------------------------------
 
 
-@constructs(list)
-def make_list(evaluator: Evaluator, values: VariableTracker | None = None) -> VariableTracker:
-    """``list(values)``"""
-    return ListVariable(_elements(evaluator, values))
+def _of_elements(cls: type, made: Callable[..., VariableTracker]) -> None:
+    """Register a class that takes the elements of an iteration."""
+    constructs(cls)(lambda evaluator, values=None: made(_elements(evaluator, values)))
+
+
+_of_elements(list, ListVariable)
+_of_elements(set, SetVariable)
+_of_elements(frozenset, functools.partial(SetVariable, cls=frozenset))
+_of_elements(torch.Size, SizeVariable)
 
 
 @constructs(tuple)
@@ -84,36 +88,21 @@ def make_tuple(evaluator: Evaluator, values: VariableTracker | None = None) -> V
     return TupleVariable(_elements(evaluator, values))
 
 
-@constructs(set)
-def make_set(evaluator: Evaluator, values: VariableTracker | None = None) -> VariableTracker:
-    """``set(values)``"""
-    return SetVariable(_elements(evaluator, values))
+def _of_entries(cls: type) -> None:
+    """Register a class that takes a mapping or pairs, and named values."""
+
+    def rule(
+        evaluator: Evaluator, other: VariableTracker | None = None, **named: VariableTracker
+    ) -> VariableTracker:
+        made = DictVariable(entries_of(evaluator, other), cls)
+        made.py_update(evaluator, None, **named)
+        return made
+
+    constructs(cls)(rule)
 
 
-@constructs(frozenset)
-def make_frozenset(evaluator: Evaluator, values: VariableTracker | None = None) -> VariableTracker:
-    """``frozenset(values)``"""
-    return SetVariable(_elements(evaluator, values), frozenset)
-
-
-@constructs(dict)
-def make_dict(
-    evaluator: Evaluator, other: VariableTracker | None = None, **named: VariableTracker
-) -> VariableTracker:
-    """``dict(other, **named)``"""
-    made = DictVariable(entries_of(evaluator, other))
-    made.py_update(evaluator, None, **named)
-    return made
-
-
-@constructs(OrderedDict)
-def make_ordered_dict(
-    evaluator: Evaluator, other: VariableTracker | None = None, **named: VariableTracker
-) -> VariableTracker:
-    """``OrderedDict(other, **named)``"""
-    made = DictVariable(entries_of(evaluator, other), OrderedDict)
-    made.py_update(evaluator, None, **named)
-    return made
+_of_entries(dict)
+_of_entries(OrderedDict)
 
 
 @constructs(defaultdict)
@@ -157,12 +146,6 @@ def make_mapping_proxy(evaluator: Evaluator, mapping: VariableTracker) -> Variab
     if not isinstance(mapping, DictVariable):
         unsupported("construction", f"a mapping proxy of {mapping}")
     return MappingProxyVariable(mapping)
-
-
-@constructs(torch.Size)
-def make_size(evaluator: Evaluator, values: VariableTracker | None = None) -> VariableTracker:
-    """``torch.Size(values)``"""
-    return SizeVariable(_elements(evaluator, values))
 
 
 @constructs(range)
@@ -271,11 +254,11 @@ def make_object(evaluator: Evaluator) -> VariableTracker:
 
 @constructs(enumerate)
 def make_enumerate(
-    evaluator: Evaluator, iterable: VariableTracker, start: VariableTracker | None = None
+    evaluator: Evaluator, iterable: VariableTracker, start: VariableTracker = _ZERO
 ) -> VariableTracker:
     """``enumerate(iterable, start)``"""
-    first = 0 if start is None else as_index(evaluator, start)
-    return EnumerateVariable(_iterator(evaluator, iterable), first, TupleVariable)
+    first = ConstantVariable(as_index(evaluator, start))
+    return EnumerateVariable(first, operations.get_iterator(evaluator, iterable))
 
 
 @constructs(zip)
@@ -284,7 +267,7 @@ def make_zip(
 ) -> VariableTracker:
     """``zip(*iterables, strict=strict)``"""
     checked = strict is not None and operations.truth(evaluator, strict)
-    iterators = [_iterator(evaluator, iterable) for iterable in iterables]
+    iterators = [operations.get_iterator(evaluator, iterable) for iterable in iterables]
     return ZipVariable(iterators, checked, TupleVariable)
 
 
@@ -293,7 +276,9 @@ def make_map(
     evaluator: Evaluator, function: VariableTracker, *iterables: VariableTracker
 ) -> VariableTracker:
     """``map(function, *iterables)``"""
-    return MapVariable(function, [_iterator(evaluator, iterable) for iterable in iterables])
+    return MapVariable(
+        function, [operations.get_iterator(evaluator, iterable) for iterable in iterables]
+    )
 
 
 @constructs(filter)
@@ -301,7 +286,7 @@ def make_filter(
     evaluator: Evaluator, function: VariableTracker, iterable: VariableTracker
 ) -> VariableTracker:
     """``filter(function, iterable)``"""
-    return FilterVariable(function, _iterator(evaluator, iterable))
+    return FilterVariable(function, operations.get_iterator(evaluator, iterable))
 
 
 @constructs(reversed)
@@ -320,12 +305,12 @@ def make_reversed(evaluator: Evaluator, value: VariableTracker) -> VariableTrack
 @constructs(itertools.chain)
 def make_chain(evaluator: Evaluator, *iterables: VariableTracker) -> VariableTracker:
     """``itertools.chain(*iterables)``"""
-    outer = _iterator(evaluator, TupleVariable(iterables))
+    outer = operations.get_iterator(evaluator, TupleVariable(iterables))
     return ChainVariable(outer, operations.get_iterator)
 
 
 CLASS_METHODS[itertools.chain, "from_iterable"] = lambda evaluator, cls, iterables: ChainVariable(
-    _iterator(evaluator, iterables), operations.get_iterator
+    operations.get_iterator(evaluator, iterables), operations.get_iterator
 )
 
 
@@ -341,11 +326,10 @@ CLASS_METHODS[dict, "fromkeys"] = _from_keys
 
 @constructs(itertools.count)
 def make_count(
-    evaluator: Evaluator, start: VariableTracker | None = None, step: VariableTracker | None = None
+    evaluator: Evaluator, start: VariableTracker = _ZERO, step: VariableTracker = ONE
 ) -> VariableTracker:
     """``itertools.count(start, step)``"""
-    first = 0 if start is None else start.as_constant()
-    return CountVariable(first, 1 if step is None else step.as_constant())
+    return CountVariable(start, step)
 
 
 @constructs(itertools.repeat)
@@ -363,7 +347,7 @@ def make_islice(
     """``itertools.islice(iterable, [start,] stop[, step])``"""
     limits = slice(*(bound.as_constant() for bound in bounds))
     start, step = limits.start or 0, limits.step or 1
-    return SliceIterator(_iterator(evaluator, iterable), start, limits.stop, step)
+    return SliceIterator(operations.get_iterator(evaluator, iterable), start, limits.stop, step)
 
 
 def _over_lists(function: Any) -> None:

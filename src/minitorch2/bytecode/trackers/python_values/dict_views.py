@@ -20,7 +20,7 @@ from minitorch2.bytecode.trackers.python_values.constant import (
     ConstantVariable,
     fold,
 )
-from minitorch2.bytecode.trackers.python_values.iterator import IteratorVariable
+from minitorch2.bytecode.trackers.python_values.iterator import IteratorVariable, advance
 from minitorch2.bytecode.trackers.python_values.sequence import TupleVariable
 from minitorch2.bytecode.trackers.torch_values.tensor_names import words
 
@@ -85,6 +85,8 @@ class DictIterator(IteratorVariable):
             unsupported("changed-while-iterated", "a dict's keys change while it is iterated over")
         view = f"{residual.name_for(self.owner)}.{self.view}()"
         start = residual.reference(self.start)
+        if self.owner.source is not None and not self.owner.changes:
+            return f"{residual.reference(advance)}({start}({view}), {self.position})"
         made = residual.reference(remaining)
         return f"{made}({view}, {start}, {self.position}, {len(self.keys)}, {self.message!r})"
 
@@ -98,10 +100,7 @@ def remaining(
     """
     if len(view) != size:
         raise RuntimeError(message)
-    iterator = start(view)
-    for _ in range(done):
-        next(iterator)
-    yield from iterator
+    yield from advance(start(view), done)
 
 
 class DictViewVariable(ModeledVariable):

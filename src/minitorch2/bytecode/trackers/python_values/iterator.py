@@ -7,7 +7,7 @@ over the remaining elements. Iterators from outside are in `outside_iterator`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
-from itertools import chain, count, islice, repeat
+from itertools import chain, islice, repeat
 from typing import TYPE_CHECKING, Any
 
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
@@ -51,21 +51,15 @@ class IteratorVariable(ModeledVariable):
         return self
 
 
-class UserIterator(IteratorVariable):
-    """Any other object with ``__next__``, inside a built-in iterator."""
+def step(evaluator: Evaluator, iterator: VariableTracker) -> VariableTracker:
+    """``next(iterator)`` of any iterator; raise the user's StopIteration at the end."""
+    return iterator.call_method(evaluator, "__next__", [], {})
 
-    def __init__(self, iterator: VariableTracker) -> None:
-        super().__init__()
-        self.iterator = iterator
 
-    def python_type(self) -> type:
-        return self.iterator.python_type()
-
-    def next(self, evaluator: Evaluator) -> VariableTracker:
-        return self.iterator.call_method(evaluator, "__next__", [], {})
-
-    def reconstruct(self, residual: Residual) -> str:
-        return residual.name_for(self.iterator)
+def advance(iterator: Iterator[Any], steps: int) -> Iterator[Any]:
+    """Take steps and return the iterator; one more than there are elements ends it."""
+    next(islice(iterator, steps, steps), None)
+    return iterator
 
 
 class SequenceIterator(IteratorVariable):
@@ -79,7 +73,7 @@ class SequenceIterator(IteratorVariable):
     def __init__(self, owner: SequenceVariable, start: Callable[[Any], Any] = iter) -> None:
         super().__init__()
         self.owner: SequenceVariable | None = owner
-        self.start, self.cls = start, type(start(owner.CLS()))
+        self.start, self.cls = start, type(start(owner.empty))
         self.position = 0 if start is iter else len(owner.elements) - 1
 
     def python_type(self) -> type:
@@ -207,36 +201,12 @@ def guarded(
             yield element
 
 
-class EnumerateVariable(IteratorVariable):
-    """``enumerate(iterator, start)``."""
-
-    def __init__(
-        self,
-        iterator: IteratorVariable,
-        start: int,
-        pack: Callable[[list[VariableTracker]], VariableTracker],
-    ) -> None:
-        super().__init__()
-        self.iterator, self.position, self.pack = iterator, start, pack
-
-    def python_type(self) -> type:
-        return enumerate
-
-    def next(self, evaluator: Evaluator) -> VariableTracker:
-        element = self.iterator.next(evaluator)
-        self.position += 1
-        return self.pack([ConstantVariable(self.position - 1), element])
-
-    def reconstruct(self, residual: Residual) -> str:
-        return f"enumerate({residual.name_for(self.iterator)}, {self.position})"
-
-
 class ZipVariable(IteratorVariable):
     """``zip(*iterators, strict=strict)``."""
 
     def __init__(
         self,
-        iterators: list[IteratorVariable],
+        iterators: list[VariableTracker],
         strict: bool,
         pack: Callable[[list[VariableTracker]], VariableTracker],
         **options: Any,
@@ -253,7 +223,7 @@ class ZipVariable(IteratorVariable):
             raise_observed(StopIteration)
         for number, iterator in enumerate(self.iterators):
             try:
-                elements.append(iterator.next(evaluator))
+                elements.append(step(evaluator, iterator))
             except ObservedError as error:
                 if error.kind is StopIteration and self.strict:
                     self._check_all_ended(evaluator, number)
@@ -266,9 +236,14 @@ class ZipVariable(IteratorVariable):
             before = "argument 1" if number == 1 else f"arguments 1-{number}"
             raise_observed(ValueError, f"zip() argument {number + 1} is shorter than {before}")
         for later, iterator in enumerate(self.iterators[1:], 2):
-            if iterator.items(evaluator):
-                before = "argument 1" if later == 2 else f"arguments 1-{later - 1}"
-                raise_observed(ValueError, f"zip() argument {later} is longer than {before}")
+            try:
+                step(evaluator, iterator)
+            except ObservedError as error:
+                if error.kind is not StopIteration:
+                    raise
+                continue
+            before = "argument 1" if later == 2 else f"arguments 1-{later - 1}"
+            raise_observed(ValueError, f"zip() argument {later} is longer than {before}")
 
     def rebuild(self, residual: Residual) -> str:
         parts = [residual.name_for(iterator) for iterator in self.iterators]
@@ -279,7 +254,7 @@ class MapVariable(IteratorVariable):
     """``map(function, *iterators)``."""
 
     def __init__(
-        self, function: VariableTracker, iterators: list[IteratorVariable], **options: Any
+        self, function: VariableTracker, iterators: list[VariableTracker], **options: Any
     ) -> None:
         super().__init__(**options)
         self.function, self.iterators = function, iterators
@@ -288,7 +263,7 @@ class MapVariable(IteratorVariable):
         return map
 
     def next(self, evaluator: Evaluator) -> VariableTracker:
-        args = [iterator.next(evaluator) for iterator in self.iterators]
+        args = [step(evaluator, iterator) for iterator in self.iterators]
         return self.function.call(evaluator, args, {})
 
     def rebuild(self, residual: Residual) -> str:
@@ -300,7 +275,7 @@ class FilterVariable(IteratorVariable):
     """``filter(function, iterator)``; function may be None."""
 
     def __init__(
-        self, function: VariableTracker, iterator: IteratorVariable, **options: Any
+        self, function: VariableTracker, iterator: VariableTracker, **options: Any
     ) -> None:
         super().__init__(**options)
         self.function, self.iterator = function, iterator
@@ -310,7 +285,7 @@ class FilterVariable(IteratorVariable):
 
     def next(self, evaluator: Evaluator) -> VariableTracker:
         while True:
-            element = self.iterator.next(evaluator)
+            element = step(evaluator, self.iterator)
             verdict = element
             if not isinstance(self.function, ConstantVariable):
                 verdict = self.function.call(evaluator, [element], {})
@@ -319,24 +294,6 @@ class FilterVariable(IteratorVariable):
 
     def rebuild(self, residual: Residual) -> str:
         return f"filter({residual.name_for(self.function)}, {residual.name_for(self.iterator)})"
-
-
-class CountVariable(IteratorVariable):
-    """``itertools.count(start, step)``."""
-
-    def __init__(self, start: int | float, step: int | float) -> None:
-        super().__init__()
-        self.value, self.step = start, step
-
-    def python_type(self) -> type:
-        return count
-
-    def next(self, evaluator: Evaluator) -> VariableTracker:
-        self.value += self.step
-        return ConstantVariable(self.value - self.step)
-
-    def reconstruct(self, residual: Residual) -> str:
-        return f"{residual.reference(count)}({self.value}, {self.step})"
 
 
 class RepeatVariable(IteratorVariable):
@@ -366,7 +323,7 @@ class ChainVariable(IteratorVariable):
 
     def __init__(
         self,
-        iterables: IteratorVariable,
+        iterables: VariableTracker,
         open_: Callable[[Evaluator, VariableTracker], VariableTracker],
     ) -> None:
         super().__init__()
@@ -379,9 +336,9 @@ class ChainVariable(IteratorVariable):
     def next(self, evaluator: Evaluator) -> VariableTracker:
         while True:
             if self.current is None:
-                self.current = self.open(evaluator, self.iterables.next(evaluator))
+                self.current = self.open(evaluator, step(evaluator, self.iterables))
             try:
-                return self.current.call_method(evaluator, "__next__", [], {})
+                return step(evaluator, self.current)
             except ObservedError as error:
                 if error.kind is not StopIteration:
                     raise
@@ -410,8 +367,8 @@ class SliceIterator(IteratorVariable):
         if self.left is not None and self.left <= 0:
             raise_observed(StopIteration)
         for _ in range(self.skip):
-            self.iterator.call_method(evaluator, "__next__", [], {})
-        element = self.iterator.call_method(evaluator, "__next__", [], {})
+            step(evaluator, self.iterator)
+        element = step(evaluator, self.iterator)
         self.skip = self.step - 1
         if self.left is not None:
             self.left -= self.step

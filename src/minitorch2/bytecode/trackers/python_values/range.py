@@ -13,15 +13,16 @@ from minitorch2.bytecode.trackers.python_values.constant import (
     literal,
     register_literal,
 )
-from minitorch2.bytecode.trackers.python_values.iterator import FixedIterator
+from minitorch2.bytecode.trackers.python_values.iterator import SequenceIterator
 from minitorch2.bytecode.trackers.python_values.sequence import ListVariable, SequenceVariable
+from minitorch2.bytecode.trackers.torch_values.symbolic import SymbolicNumberVariable
 from minitorch2.graph.node import Argument
 
 
 class RangeVariable(SequenceVariable):
     """A range of constants."""
 
-    CLS = range
+    CLS, empty = range, range(0)
 
     def __init__(self, value: range, **options: Any) -> None:
         super().__init__([ConstantVariable(i) for i in value], **options)
@@ -47,14 +48,20 @@ class RangeVariable(SequenceVariable):
             return ConstantVariable(getattr(self.range, name))
         return super().get_attribute(evaluator, name)
 
-    def py___iter__(self, evaluator: Evaluator) -> VariableTracker:
-        return RangeIterator(self.range, self.elements)
-
     def py___reversed__(self, evaluator: Evaluator) -> VariableTracker:
-        return RangeIterator(self.range[::-1], self.elements[::-1])
+        return SequenceIterator(RangeVariable(self.range[::-1]))
 
     def py___getitem__(self, evaluator: Evaluator, key: VariableTracker) -> VariableTracker:
         return literal(self.range[self.index_of(evaluator, key)])
+
+    def py___contains__(self, evaluator: Evaluator, item: VariableTracker) -> VariableTracker:
+        """``item in range``; of a symbolic integer without a guard for each element."""
+        if not isinstance(item, SymbolicNumberVariable) or not item.is_varying_int():
+            return super().py___contains__(evaluator, item)
+        number: Any = item.number
+        members = self.range if self.range.step > 0 else self.range[::-1]
+        inside = members.start <= number and number < members.stop
+        return ConstantVariable(bool(inside and (number - members.start) % members.step == 0))
 
     def compare(self, evaluator: Evaluator, other: VariableTracker, symbol: str) -> VariableTracker:
         if not isinstance(other, RangeVariable) or symbol not in ("==", "!="):
@@ -63,18 +70,6 @@ class RangeVariable(SequenceVariable):
 
     def reconstruct(self, residual: Residual) -> str:
         return repr(self.range)
-
-
-class RangeIterator(FixedIterator):
-    """An iterator over a range; the remaining elements are a range again."""
-
-    def __init__(self, value: range, elements: Sequence[VariableTracker]) -> None:
-        super().__init__(elements, type(iter(value)))
-        self.range = value
-
-    def reconstruct(self, residual: Residual) -> str:
-        rest = self.range[self.position :] if self.elements else range(0)
-        return f"iter({rest!r})"
 
 
 register_literal(range, RangeVariable)

@@ -50,6 +50,11 @@ class SequenceVariable(ComparedVariable):
     def python_type(self) -> type:
         return self.CLS  # type: ignore[no-any-return]
 
+    @property
+    def empty(self) -> Any:
+        """A sequence of the same class, without elements."""
+        return self.CLS()
+
     def make(self, elements: Sequence[VariableTracker]) -> SequenceVariable:
         """Return a new sequence of the same kind."""
         return type(self)(elements)

@@ -46,18 +46,22 @@ PYTHON_TYPES: Final[dict[type, type]] = {
     torch.SymBool: bool,
 }
 
-_FIXING: Final = frozenset(
-    {operator.and_, operator.or_, operator.xor, operator.lshift, operator.rshift, operator.invert}
-    | {operator.iand, operator.ior, operator.ixor, operator.ilshift, operator.irshift, operator.inv}
-    | {round}
-)
+_FIXING: Final = frozenset({operator.or_, operator.xor})
 """Functions without a form in symbols: they fix their operands by guards."""
+
+_FORMS: Final[dict[Callable[..., Any], Callable[..., Any]]] = {
+    operator.lshift: lambda number, places: number * 2**places,
+    operator.rshift: lambda number, places: number // 2**places,
+    operator.and_: lambda number, mask: (
+        number % (mask + 1) if mask >= 0 else number - number % -mask
+    ),
+    operator.invert: lambda number: -1 - number,
+}
+"""Functions of an integer in its algebra, where `_has_form`."""
 
 _DIVISIONS: Final[dict[Callable[..., Any], str]] = {
     operator.floordiv: "floordiv",
-    operator.ifloordiv: "floordiv",
     operator.mod: "mod",
-    operator.imod: "mod",
 }
 
 _METHODS: Final[dict[str, Any]] = {
@@ -68,6 +72,8 @@ _METHODS: Final[dict[str, Any]] = {
     "__int__": torch.sym_int,
     "__float__": torch.sym_float,
     "__neg__": operator.neg,
+    "__round__": round,
+    "bit_length": int.bit_length,
 }
 
 
@@ -86,7 +92,7 @@ def compute(function: Callable[..., Any], *operands: VariableTracker) -> Variabl
             return _of_float(function, values[0])
         if not _is_algebra(function, values):
             return fold(function, operands)
-        result = _apply(function, values)
+        result = _apply(_FORMS.get(function, function), values)
     except TypeError:  # the function knows real numbers only, or Python's refusal is wanted
         return fold(function, operands)
     except (ArithmeticError, ValueError) as error:
@@ -147,10 +153,21 @@ def _is_algebra(function: Callable[..., Any], values: Sequence[Any]) -> bool:
         return function in (operator.and_, operator.or_, operator.not_)
     if function in _FIXING or any(not isinstance(value, _NUMBERS) for value in values):
         return False
+    if function in _FORMS:
+        return _has_form(function, *values)
     is_power = function in (operator.pow, operator.ipow)
     if not is_power or isinstance(values[1], int | torch.SymInt) or unbacked_in(values[0]):
         return True
     return bool(values[0] > 0)
+
+
+def _has_form(function: Callable[..., Any], number: Any, places: Any = 0) -> bool:
+    """Return whether an integer is shifted by a number of places, or masked by its last ones."""
+    if not isinstance(number, torch.SymInt) or not isinstance(places, int):
+        return False
+    is_mask = function is operator.and_
+    unit = -places if places < 0 else places + 1
+    return unit & (unit - 1) == 0 if is_mask else 0 <= places < 64
 
 
 def from_number(value: object, owner: VariableTracker | None = None) -> VariableTracker:
@@ -229,9 +246,7 @@ class SymbolicNumberVariable(VariableTracker):
     ) -> VariableTracker:
         function = _METHODS.get(name)
         if function is not None and not args:
-            result = function(self.number)
-            _refuse_partial(result)
-            return from_number(result)
+            return compute(function, self) or fold(function, [self])
         if name in OPERATORS and not all(arg.is_foldable() for arg in args):
             return NOT_IMPLEMENTED
         return fold(getattr(self.as_constant(), name), args, kwargs)

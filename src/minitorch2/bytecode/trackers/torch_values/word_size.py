@@ -7,12 +7,14 @@ constants, with which Python computes.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 import sympy
 
 from minitorch2.graph.symbols import ShapeEnv
+from minitorch2.graph.symbols.conditions import compare
 from minitorch2.graph.symbols.expression import is_unbacked
+from minitorch2.graph.symbols.floats import rounded_parts
 from minitorch2.graph.symbols.ranges import Known, Range, range_of
 
 _WORD: Final = Range(-(2**63), 2**63 - 1)
@@ -21,10 +23,14 @@ _SMALL: Final = Range(0, 2**10)
 _LARGE: Final = Range(1 - 2**62, 2**62 - 1)
 
 
-def fits_words(env: ShapeEnv, expr: object) -> bool:
+def fits_words(env: ShapeEnv, expr: Any) -> bool:
     """Return whether an integer expression fits into 64 bits, given the guards that it adds."""
     if not isinstance(expr, sympy.Basic) or not expr.is_integer:
         return True
+    rounded = {part: sympy.Dummy(integer=True) for part in rounded_parts(expr)}
+    if not all(_is_moderate(env, part) for part in rounded):
+        return False
+    expr = expr.xreplace(rounded)
     numbers = [env.symbols[symbol] for symbol in _inputs(env, expr) if symbol in env.symbols]
     numbers = [n for n in numbers if n.limits.low < 0 and not is_unbacked(n.symbol)]
     limits = _LARGE if expr.is_Symbol else _MODERATE
@@ -32,6 +38,7 @@ def fits_words(env: ShapeEnv, expr: object) -> bool:
         return False
     # Products of a few sizes are sizes of memory; products of many are Python's numbers.
     ranges = dict.fromkeys(expr.free_symbols, limits if numbers else _SMALL)
+    ranges |= dict.fromkeys(rounded.values(), _MODERATE)
     known: Known = {}
     parts = (range_of(part, ranges, known) for part in sympy.preorder_traversal(expr))
     if any(part.meet(_WORD) != part for part in parts):
@@ -39,6 +46,12 @@ def fits_words(env: ShapeEnv, expr: object) -> bool:
     for number in numbers:
         number.limits = number.limits.meet(limits)
     return True
+
+
+def _is_moderate(env: ShapeEnv, number: sympy.Expr) -> bool:
+    """Return whether an integer that Python rounds is moderate; guards check it."""
+    limits = compare(">=", number, _MODERATE.low), compare("<=", number, _MODERATE.high)
+    return all(map(env.holds, limits))
 
 
 def _inputs(env: ShapeEnv, expr: sympy.Basic) -> set[sympy.Symbol]:

@@ -27,17 +27,17 @@ from minitorch2.native.torch_internals.operators import (
 )
 
 
-def is_triton_operator(definition: CustomOpDef) -> bool:
+def is_triton_operator(value: object) -> bool:
     """Return whether `triton_op`, not `custom_op`, made an operator: its function is a wrapper."""
-    return definition._init_fn.__qualname__.startswith("triton_op.")
+    definition = definition_of(value)
+    return definition is not None and definition._init_fn.__qualname__.startswith("triton_op.")
 
 
-def triton_operator_of(value: object) -> CustomOpDef | None:
-    """Return the definition of an operator found in `torch.ops`, if `triton_op` has made it."""
+def definition_of(value: object) -> CustomOpDef | None:
+    """Return the definition of an operator in Python, also of one found in `torch.ops`."""
     if not isinstance(value, OpOverload | OpOverloadPacket):
-        return None
-    definition = CUSTOM_OPERATORS.get(str(value).replace(".", "::", 1).removesuffix(".default"))
-    return definition if definition is not None and is_triton_operator(definition) else None
+        return value if isinstance(value, CustomOpDef) else None
+    return CUSTOM_OPERATORS.get(str(value).replace(".", "::", 1).removesuffix(".default"))
 
 
 class TritonOperatorVariable(KnownObjectVariable):
