@@ -297,7 +297,9 @@ def test_a_stale_iterator_over_a_dict_raises_as_in_python() -> None:
         return it
 
     for size in (1, 0):  # what was compiled for an iterator in order serves no stale one
-        assert step(X, iter(dict.fromkeys(range(size), 1).values()))[0] == X[0] + (1 if size else 10)
+        assert step(X, iter(dict.fromkeys(range(size), 1).values()))[0] == X[0] + (
+            1 if size else 10
+        )
         message = ("dictionary changed size during iteration",)
         assert step(X, stale(size, 0))[1] == message
         assert step(X, stale(size, size))[1] == message
