@@ -12,6 +12,12 @@ from torch import nn
 from torch.distributed.algorithms.ddp_comm_hooks import default_hooks, powerSGD_hook
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+from torch.distributed.pipelining import (
+    PipelineStage,
+    Schedule1F1B,
+    ScheduleGPipe,
+    ScheduleInterleaved1F1B,
+)
 from torch.distributed.tensor import Replicate, Shard, distribute_tensor
 from torch.distributed.tensor.parallel import (
     ColwiseParallel,
@@ -258,6 +264,41 @@ def distributed_tensors(compile):
     loss = compile(program)(x, weight)
     loss.backward()
     return loss.item(), weight.grad.full_tensor()
+
+
+def pipeline(compile, schedule, chunks=1):
+    """each rank has compiled stages of a model; a schedule sends parts of a batch through them"""
+    rank, world = dist.get_rank(), dist.get_world_size()
+    torch.manual_seed(7)
+    parts = [nn.Sequential(nn.Linear(8, 8), nn.GELU()).double() for _ in range(world * chunks)]
+    own = range(rank, world * chunks, world)
+    device = torch.device("cpu")
+    stages = [PipelineStage(compile(parts[i]), i, len(parts), device) for i in own]
+    run = schedule(stages if chunks > 1 else stages[0], 4, loss_fn=F.mse_loss)
+    optimizer = torch.optim.AdamW([p for i in own for p in parts[i].parameters()], lr=0.01)
+    seen = []
+    for _ in range(3):
+        optimizer.zero_grad()
+        x, y = torch.randn(2, 8, 8, dtype=torch.float64)
+        run.step(*[x] * (rank == 0), target=y, losses=(losses := []))
+        optimizer.step()
+        seen.append(([loss.item() for loss in losses], [gradients(parts[i]) for i in own]))
+    return seen
+
+
+def one_after_another(compile):
+    """all parts go forward, then all go backward"""
+    return pipeline(compile, ScheduleGPipe)
+
+
+def forward_and_backward_in_turns(compile):
+    """a part goes backward as soon as it can"""
+    return pipeline(compile, Schedule1F1B)
+
+
+def interleaved(compile):
+    """each rank has two stages, which are not neighbours"""
+    return pipeline(compile, ScheduleInterleaved1F1B, chunks=2)
 
 
 DONE = []

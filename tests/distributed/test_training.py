@@ -20,6 +20,18 @@ def test_ranks_train_as_eagerly(job, name):
         assert counts["graph_breaks"] == 0 or name not in WHOLE
 
 
+SCHEDULES = {"one_after_another": 1, "forward_and_backward_in_turns": 1, "interleaved": 2}
+"""The schedules of pipelines, and how many stages a rank has."""
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", "numba"])
+@pytest.mark.parametrize("name", SCHEDULES)
+def test_stages_of_a_pipeline_are_a_graph_each(job, name, backend):
+    for expected, found, counts in job.run("compare", name, backend):
+        torch.testing.assert_close(found, expected)
+        assert counts["graphs"] == SCHEDULES[name] and counts.get("graph_breaks", 0) == 0
+
+
 OF_DDP = (
     "static_graph", "bucket_views", "no_sync", "join", "unused",
     "half_precision_hook", "power_sgd_hook",
