@@ -131,7 +131,7 @@ def main(arguments: Sequence[str]) -> int:
     if options.suite == "script":
         return script.run(options.only, RESULTS, console)
     if options.suite == "scale":
-        return scale.run(RESULTS, console, options.device, options.peer)
+        return scale.run(RESULTS, console, options.device, options.peer, options.only)
     if options.suite == "lazy":
         return lazy.run(options.only, 2000, console)
     if options.suite == "dynamic":

@@ -16,6 +16,7 @@ from __future__ import annotations
 import gc
 import json
 import math
+import os
 import random
 import resource
 import tempfile
@@ -224,8 +225,10 @@ def train(engine: str, way: str, device: str, folder: str) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def measured(world: int, device: str, peer: bool, report: Any) -> list[Row]:
-    """Measure all engines and ways on so many ranks, each with an empty cache of its own.
+def measured(world: int, device: str, peer: bool, only: str, report: Any) -> list[Row]:
+    """Measure engines and ways on so many ranks, each with an empty cache of its own.
+
+    Only those are measured whose names, such as `ddp, inside`, contain the text.
 
     On GPUs one job does all; on a CPU each has a job of its own, whose peak of memory is its own.
     """
@@ -235,6 +238,8 @@ def measured(world: int, device: str, peer: bool, report: Any) -> list[Row]:
     for engine, ways in WAYS.items():
         for way in ways:
             if (way == PEER and not peer) or (engine == SPLITS and world == 1):
+                continue
+            if only not in f"{engine}, {way}":
                 continue
             with tempfile.TemporaryDirectory() as folder:
                 job = job or Job(world, backend)
@@ -298,15 +303,20 @@ def simulated(
     return compiling * slowness[0] + max(loading * each for each in slowness)
 
 
-def run(results: Path, console: Console, device: str = "cpu", peer: bool = False) -> int:
+def run(
+    results: Path, console: Console, device: str = "cpu", peer: bool = False, only: str = ""
+) -> int:
     """Measure, print a table, and write JSON."""
-    worlds = (1, 2) if device == "cpu" else (torch.cuda.device_count(),)
+    cores = os.cpu_count() or 1
+    on_cpu = [n for n in (1, 2, 4, 8) if n <= cores]
+    worlds = on_cpu if device == "cpu" else [torch.cuda.device_count()]
     command = "python -m benchmarks scale"
     command += f" --device {device}" * (device != "cpu") + " --peer" * peer
+    command += f" --only '{only}'" * bool(only)
     stored = {**conditions(command), "rows": list[dict[str, Any]]()}
     rows = []
     for world in worlds:
-        rows += measured(world, device, peer, console.log)
+        rows += measured(world, device, peer, only, console.log)
     console.print(shown(rows, device))
     stored["rows"] = [asdict(row) for row in rows]
     (results / f"scale_{device}.json").write_text(json.dumps(stored, indent=1) + "\n")
