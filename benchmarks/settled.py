@@ -4,9 +4,9 @@ from collections.abc import Callable
 from math import exp, log, sqrt
 from statistics import median, stdev
 
-LEAST, MOST = 4, 16
+LEAST, MOST = 4, 12
 """So many rounds are measured at least and at most."""
-WITHIN = 0.01
+WITHIN = 0.02
 """Rounds end when each ratio is known to this part of it."""
 NORMAL = 1.2533
 """How much wider a median scatters than a mean does: the root of pi/2, for normal errors."""
@@ -15,7 +15,7 @@ Round = dict[str, float]
 
 
 def settled(measure: Callable[[], Round], base: str, least: int = LEAST, most: int = MOST) -> Round:
-    """Measure rounds until their ratios to `base` are known within 1 %; return seconds.
+    """Measure rounds until their ratios to `base` are known within 2 %; return seconds.
 
     The seconds of `base` are the median of all rounds. The others follow from their median ratios:
     a round in which the machine is slow is slow for all.

@@ -63,7 +63,8 @@ def test_the_phases_of_a_first_call_are_all_of_it(monkeypatch):
 
 
 def test_table_4_has_a_line_for_each_switch(monkeypatch, tmp_path):
-    monkeypatch.setattr(models, "cases", lambda: [CASE, TRAINED])
+    cases = [replace(CASE, name="gpt, inference"), replace(TRAINED, name="gpt, training")]
+    monkeypatch.setattr(models, "cases", lambda: cases)
     assert program.main(["table4", "--seconds", "0.01", "--twice"]) == 0
     report = json.loads((tmp_path / "table4.json").read_text())
     assert len(report["lines"]) == 7 and report["device"] == "cpu"
