@@ -7,6 +7,7 @@ tries all seven here, and prints what came of it: `python -m benchmarks.peers`.
 
 import importlib.util
 import logging
+import re
 import subprocess
 import sys
 import warnings
@@ -20,6 +21,7 @@ import minitorch2
 from benchmarks.cases import Case
 from minitorch2.autograd import aot_autograd, default_partition
 from minitorch2.backends import to_torch_fx
+from minitorch2.backends.fx_interop import adapt_fx_backend
 from minitorch2.graph.graph_module import GraphModule
 
 ONNX_RUNTIME, OPENVINO, TVM = "ONNX Runtime", "OpenVINO", "TVM"
@@ -97,21 +99,41 @@ def session(graph: GraphModule, example_inputs: list[Any]) -> Function:
 
 
 def exported(graph: GraphModule, example_inputs: list[Any]) -> bytes:
-    """Return a graph as a file of ONNX; PyTorch's exporter maps its operators."""
+    """Return a graph as a file of ONNX; PyTorch's exporter maps its operators.
+
+    Raises NotImplementedError for an operator that the exporter does not know.
+    """
     logging.getLogger("torch.onnx").setLevel(logging.ERROR)
-    with warnings.catch_warnings(action="ignore"):
-        program = torch.onnx.export(
-            to_torch_fx(graph).eval(), tuple(example_inputs), dynamo=True, verbose=False
-        )
+    try:
+        with warnings.catch_warnings(action="ignore"):
+            program = torch.onnx.export(
+                to_torch_fx(graph).eval(), tuple(example_inputs), dynamo=True, verbose=False
+            )
+    except torch.onnx.errors.OnnxExporterError as error:
+        named = re.search(r"torch\.ops\.([\w.]+)", str(error.__cause__))
+        what = named[1] if named else error.__cause__
+        raise NotImplementedError(f"PyTorch's exporter to ONNX has no {what}") from error
     assert program is not None
     return program.model_proto.SerializeToString()
+
+
+def openvino(graph: GraphModule, example_inputs: list[Any]) -> Function:
+    """Compile a graph by OpenVINO's own backend of `torch.compile`, in the precision of eager.
+
+    By default it rounds products to bfloat16 where the processor has units for that.
+    """
+    # Deferred: the package is optional.
+    from openvino.frontend.pytorch.torchdynamo.backend import openvino as backend
+
+    options = {"config": {"INFERENCE_PRECISION_HINT": "f32"}}
+    return adapt_fx_backend(partial(backend, options=options))(graph, example_inputs)
 
 
 STRICTLY = {"suppress_errors": False}  # or eager PyTorch would be timed in their place
 
 PEERS: dict[str, Callable[[Function], Function]] = {
     ONNX_RUNTIME: partial(minitorch2.compile, backend=partial(by, session), options=STRICTLY),
-    OPENVINO: partial(minitorch2.compile, backend="openvino", options=STRICTLY),
+    OPENVINO: partial(minitorch2.compile, backend=openvino, options=STRICTLY),
     TVM: partial(minitorch2.compile, backend=partial(by, tvm_machine), options=STRICTLY),
 }
 """The compilers by name."""

@@ -67,16 +67,17 @@ def test_table_4_has_a_line_for_each_switch(monkeypatch, tmp_path):
     monkeypatch.setattr(models, "cases", lambda: cases)
     assert program.main(["table4", "--seconds", "0.01", "--twice"]) == 0
     report = json.loads((tmp_path / "table4.json").read_text())
-    assert len(report["lines"]) == 7 and report["device"] == "cpu"
-    assert len(report["models"]) == 2 and report["largest_difference"] > 0
-    assert all(line["inference"] and line["training"] for line in report["lines"])
+    first, _ = report["runs"]
+    assert len(first["lines"]) == 7 and report["device"] == "cpu"
+    assert len(first["models"]) == 2 and report["largest_difference"] > 0
+    assert all(line["inference"] and line["training"] for line in first["lines"])
 
 
 def test_table_4_on_a_gpu_measures_its_models_side_by_side(monkeypatch):
     """Without a GPU: what each process would answer is made up here."""
 
     def at_once(jobs, make, deadline):
-        failures = {("GPT-2 8x256", 2): "no memory"}
+        failures = {("GPT-2 32x256", 2): "no memory"}
         return [
             gpu_models.Measured(model, name, training, milliseconds=number + 1.0, error=0.1,
                                 failure=failures.get((model, number), ""))

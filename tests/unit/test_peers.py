@@ -30,6 +30,22 @@ def test_graphs_and_gradients_run_in_onnx_runtime():
     torch.testing.assert_close(given, wanted)
 
 
+def test_an_operator_that_onnx_lacks_is_named():
+    pytest.importorskip("onnxscript")
+    layer, x = nn.Conv2d(1, 2, 3), torch.randn(1, 1, 5, 5)
+    compiled = peers.PEERS[peers.ONNX_RUNTIME](layer)
+    with pytest.raises(Exception, match="aten.convolution_backward"):
+        compiled(x).sum().backward()
+
+
+def test_openvino_computes_in_float32():
+    """It rounded to bfloat16 where the processor can, and no model of it was right there."""
+    pytest.importorskip("openvino")
+    layer, x = nn.Linear(256, 64), torch.randn(8, 256)
+    with torch.no_grad():
+        torch.testing.assert_close(peers.PEERS[peers.OPENVINO](layer)(x), layer(x))
+
+
 def test_an_installed_backend_of_torch_compile_is_found_by_its_name():
     pytest.importorskip("openvino")
     x = torch.randn(3, 6)
