@@ -1,17 +1,18 @@
 """The evaluation: rows are measured, kept, and make tables."""
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 from rich.console import Console
-from torch import nn
+from torch import Tensor, nn
 
 from benchmarks.cases import Case
 from benchmarks.compilers import OURS, PEER
-from benchmarks.evaluate import page, run, tables
+from benchmarks.evaluate import page, run, tables, worker
 from benchmarks.evaluate.rows import Found, Question, Row, append, load, write_csv
 from benchmarks.evaluate.worker import in_dtype
 from benchmarks.peers import ONNX_RUNTIME, OPENVINO
@@ -86,6 +87,26 @@ def test_an_unfinished_line_is_measured_again(tmp_path: Path) -> None:
     path.write_text(path.read_text() + '{"question": {"sui')
     append(path, FAILS)
     assert load(path) == [WORKS, FAILS]
+
+
+def test_a_training_step_is_compared_after_as_many_steps_as_eagers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The first call was the backend's alone, so its loss was that of the next step."""
+
+    def steep() -> Callable[[Tensor], Tensor]:
+        weight = torch.ones(4)
+
+        def step(x: Tensor) -> Tensor:
+            weight.sub_(0.1 * x.abs())
+            return weight.sum()
+
+        return step
+
+    case = Case("steep, training step", steep, lambda: (torch.randn(4),))
+    monkeypatch.setattr(worker, "cases_of", lambda suite: [case])
+    found = worker.measure(Question("models", case.name, OURS, repeats=2, seconds=0.01))
+    assert not found.failure and found.seconds > 0
 
 
 def test_shards_share_the_cases() -> None:
