@@ -11,9 +11,9 @@ import torch
 import minitorch2
 from minitorch2 import stages
 from minitorch2.testing.assertions import assert_same
-from tests.programs import PROGRAMS, Program, applications, corners, crafted, research
+from tests.programs import PROGRAMS, Program, applications, corners, crafted, fields, research
 
-assert all((applications, corners, crafted, research))  # importing them fills the table
+assert all((applications, corners, crafted, fields, research))  # importing them fills the table
 TOLERANCE = 2e-5
 Compile = Callable[[Callable[..., Any]], Callable[..., Any]]
 

@@ -17,6 +17,9 @@ BREAKS = {
     "mixture_of_experts": 10, "distill_mixup_cutmix": 7, "moco_queue": 2, "crf_and_viterbi": 7,
     "ctc_greedy_and_loss": 6, "kalman_and_particles": 8, "neural_ode_rk4": 4,
     "kmeans_sinkhorn_mcmc": 20, "ppo_gae_update": 3, "vqvae_gumbel": 6,
+    "hypotheses_in_a_dict": 16, "mixture_density": 2, "adaptive_heun": 14,
+    "functions_with_state_in_ctx": 5, "stacks_of_exits": 7, "flags_and_dispatch": 3,
+    "plugins_with_metaclasses": 1, "logged_training": 3,
 }  # fmt: skip
 """The most graph breaks of a program, in either mode; the others have none."""
 

@@ -1010,6 +1010,30 @@ expressions(
 )
 
 
+class Noting:
+    """It notes what goes through its own methods."""
+
+    def __init__(self) -> None:
+        self.__dict__.update(log=[], a=1, b=2)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        self.log.append(f"{name}=")
+        self.__dict__[name] = value
+
+    def __delattr__(self, name: str) -> None:
+        self.log.append(f"del {name}")
+        del self.__dict__[name]
+
+
+@case(TABLE, lambda: (X, Noting()))
+def an_entry_of_an_instance_dict_is_deleted_and_set_again(x: torch.Tensor, noting: Any) -> Any:
+    del noting.__dict__["a"]
+    noting.__dict__["a"] = 3
+    del noting.b
+    noting.c = 4
+    return x + noting.a, noting.log, vars(noting)
+
+
 @pytest.mark.parametrize("program", TABLE)
 def test_classes(program: Case) -> None:
     program.run()

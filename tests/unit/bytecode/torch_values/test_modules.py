@@ -263,3 +263,27 @@ def test_train_and_eval_between_calls_are_noticed():
 @table(PROGRAMS)
 def test_programs(row):
     check_row(row, inputs=MODELS)
+
+
+def test_a_parameter_is_changed_in_place_by_its_attribute() -> None:
+    """``module.weight += 1`` assigns the very parameter; every assignment broke the graph."""
+    linear, same = torch.nn.Linear(2, 2), torch.nn.Linear(2, 2)
+    same.load_state_dict(linear.state_dict())
+
+    def step(module: torch.nn.Linear, x: torch.Tensor) -> torch.Tensor:
+        with torch.no_grad():
+            module.weight += 1
+            module.weight *= module.bias
+        return module(x)
+
+    fast = minitorch2.compile(step, fullgraph=True, backend="eager", dynamic=True)
+    before = linear.weight
+    for n in (2, 3):
+        x = torch.randn(n, 2)
+        given, wanted = fast(linear, x), step(same, x)
+        torch.testing.assert_close(given, wanted)
+        given.sum().backward()
+        wanted.sum().backward()
+    assert linear.weight is before
+    torch.testing.assert_close(linear.weight, same.weight)
+    torch.testing.assert_close(linear.weight.grad, same.weight.grad)

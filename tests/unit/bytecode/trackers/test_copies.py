@@ -82,3 +82,15 @@ def test_an_attribute_that_the_copy_read_is_guarded():
     assert torch.equal(compiled(X, settings), X * 3)
     settings.sizes[0] = 5
     assert torch.equal(compiled(X, settings), X * 7)
+
+
+def test_numbers_that_vary_are_their_own_copies():
+    compiled = minitorch2.compile(
+        lambda x, part: (x * copy.deepcopy({"n": [x.shape[0]]})["n"][0], copy.copy(part)),
+        backend="eager",
+        dynamic=True,
+        fullgraph=True,
+    )
+    for n in range(2, 9):
+        y, part = compiled(torch.ones(n), f"part {n}")
+        assert torch.equal(y, torch.full((n,), float(n))) and part == f"part {n}"

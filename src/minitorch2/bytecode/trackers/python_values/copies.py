@@ -21,6 +21,7 @@ import torch
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
 from minitorch2.bytecode.trackers.descriptors import MISSING, class_lookup
 from minitorch2.bytecode.trackers.interfaces import Evaluator
+from minitorch2.bytecode.trackers.opaque import OpaqueVariable
 from minitorch2.bytecode.trackers.python_values.builtin import BuiltinVariable, models
 from minitorch2.bytecode.trackers.python_values.classes import ClassVariable, new_object
 from minitorch2.bytecode.trackers.python_values.constant import NONE, ConstantVariable
@@ -29,13 +30,15 @@ from minitorch2.bytecode.trackers.python_values.mapping import DictVariable
 from minitorch2.bytecode.trackers.python_values.objects import ObjectVariable
 from minitorch2.bytecode.trackers.python_values.sequence import ListVariable, TupleVariable
 from minitorch2.bytecode.trackers.python_values.set import SetVariable
+from minitorch2.bytecode.trackers.torch_values.symbolic import SymbolicNumberVariable
 from minitorch2.bytecode.trackers.torch_values.tensor import TensorVariable
 from minitorch2.graph.fake_tensor import same_storage
 from minitorch2.graph.symbols import same_sizes
 
 Copied = Callable[[VariableTracker], VariableTracker]
 
-ATOMS = (ConstantVariable, FunctionVariable, ClassVariable, BuiltinVariable)
+ATOMS = (ConstantVariable, SymbolicNumberVariable, OpaqueVariable, FunctionVariable, ClassVariable,
+         BuiltinVariable)  # fmt: skip
 """Trackers of values that are their own copies."""
 
 PROTOCOL = ("__reduce_ex__", "__reduce__", "__getstate__", "__setstate__", "__getnewargs__",

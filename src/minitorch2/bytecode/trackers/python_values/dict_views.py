@@ -85,7 +85,7 @@ class DictIterator(IteratorVariable):
             unsupported("changed-while-iterated", "a dict's keys change while it is iterated over")
         view = f"{residual.name_for(self.owner)}.{self.view}()"
         start = residual.reference(self.start)
-        if self.owner.source is not None and not self.owner.changes:
+        if now == self.keys and self.owner.is_filled:
             return f"{residual.reference(advance)}({start}({view}), {self.position})"
         made = residual.reference(remaining)
         return f"{made}({view}, {start}, {self.position}, {len(self.keys)}, {self.message!r})"

@@ -72,7 +72,8 @@ class AttributeEntries(MutableMapping[Hashable, Entry]):
         name = _name(key)
         if name is None or name not in self._names():
             raise KeyError(key)
-        self.effects.delete_attribute(self.owner, name, existed=name in self.initial)
+        existed = name in self.initial
+        self.effects.delete_attribute(self.owner, name, existed=existed, raw=True)
 
 
 class InstanceDictVariable(DictVariable):
@@ -82,6 +83,10 @@ class InstanceDictVariable(DictVariable):
         super().__init__()
         self.owner = entries.owner
         self.entries = entries
+
+    @property
+    def is_filled(self) -> bool:
+        return False  # attributes are written later
 
     def reconstruct(self, residual: Residual) -> str:
         return f"{residual.name_for(self.owner)}.__dict__"

@@ -323,6 +323,11 @@ class DictVariable(ModeledVariable):
 
     # Rebuilding ---------------------------------------------------------------------------------
 
+    @property
+    def is_filled(self) -> bool:
+        """Whether residual code finds its final contents as soon as it has loaded or made it."""
+        return self.whole is None if self.source is None else not self.changes
+
     def names(self, residual: Residual) -> str:
         """Return ``key: value`` pairs as text."""
         return ", ".join(

@@ -19,6 +19,7 @@ from torch.nn.modules.lazy import LazyModuleMixin
 from minitorch2.bytecode.guards import Check, Guard, KeyMatch, SourceGuard, id_match
 from minitorch2.bytecode.guards.sources import AttributeSource, ItemSource, Source
 from minitorch2.bytecode.polyfills.torch_functions import next_hook_number
+from minitorch2.bytecode.trackers import operations
 from minitorch2.bytecode.trackers.base import Arguments, Keywords, VariableTracker, unsupported
 from minitorch2.bytecode.trackers.descriptors import MISSING, class_function, class_lookup
 from minitorch2.bytecode.trackers.interfaces import Evaluator, Residual
@@ -220,6 +221,8 @@ class ModuleVariable(ObjectVariable):
             return
         parameters = self.instance_dict().get("_parameters", {})
         if isinstance(parameters, dict) and name in parameters:
+            if operations.is_same(value, self.get_attribute(evaluator, name)):
+                return  # such as `self.weight += 1`
             unsupported("parameter-write", f"assignment to the parameter {name!r} of a module")
         if isinstance(value, ModuleVariable) and self.value is not MISSING:
             unsupported("module-write", f"assignment of a module to the attribute {name!r}")
