@@ -325,7 +325,7 @@ class DictVariable(ModeledVariable):
 
     @property
     def is_filled(self) -> bool:
-        """Whether residual code finds its final contents as soon as it has loaded or made it."""
+        """Tell whether residual code finds the final contents as soon as it has the dict."""
         return self.whole is None if self.source is None else not self.changes
 
     def names(self, residual: Residual) -> str:
