@@ -53,6 +53,10 @@ CHARTS = {
     "optimizers": "howto/optimizers.svg",
     "optimizers_gpu": "howto/optimizers_gpu.svg",
     "growth": "growth.svg",
+    "scale": "howto/scale.svg",
+    "scale_four": "howto/scale_four.svg",
+    "scale_overlap": "howto/scale_overlap.svg",
+    "scale_first": "howto/scale_first.svg",
 }
 """The chart of each result, by its path below `docs/`."""
 
@@ -66,6 +70,9 @@ LAYERS = {
     "lazy_gpu": ("lazy",),
     "lazy_words": ("lazy",),
     "scale": ("distributed",),
+    "scale_four": ("distributed",),
+    "scale_overlap": ("distributed",),
+    "scale_first": ("distributed", "cache"),
     "bandwidth": ("codegen/triton", "loopir"),
     "captures": ("bytecode",),
     "demo": ("bytecode", "autograd", "loopir", "codegen/numba"),

@@ -157,6 +157,10 @@ DRAWN: dict[str, Callable[[], Picture]] = {
     "optimizers": partial(of_columns, "optimizers", (1, 2, 3)),
     "optimizers_gpu": partial(of_columns, "optimizers_gpu", (2, 3, 4), labels=2, own_scale=False),
     "growth": partial(of_columns, "growth", (1, 2, 3), own_scale=False),
+    "scale": partial(of_columns, "scale", (2,), own_scale=False),
+    "scale_four": partial(of_columns, "scale_four", (2,), own_scale=False),
+    "scale_overlap": partial(of_columns, "scale_overlap", (3,), own_scale=False),
+    "scale_first": partial(of_columns, "scale_first", (1,), own_scale=False),
 }
 
 PICTURES: dict[str, Callable[[], Picture]] = {
