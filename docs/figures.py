@@ -57,6 +57,12 @@ CHARTS = {
     "scale_four": "howto/scale_four.svg",
     "scale_overlap": "howto/scale_overlap.svg",
     "scale_first": "howto/scale_first.svg",
+    "lazy_steps": "layers/lazy_steps.svg",
+    "lazy_gpu": "layers/lazy_gpu.svg",
+    "lazy_words": "lazy_words.svg",
+    "script_packages": "layers/script_packages.svg",
+    "ways": "layers/ways.svg",
+    "ways_calls": "layers/ways_calls.svg",
 }
 """The chart of each result, by its path below `docs/`."""
 

@@ -36,7 +36,8 @@ def grouped(title: str, groups: Iterable[Group], *, own_scale: bool = True) -> P
     kinds = {name: FIXED[name] if name in FIXED else next(free) for name in series}
     longest = max(value for _, bars in groups for _, value, _ in bars)
     picture.text(16, 24, title, "title")
-    note = "each group in a scale of its own" if own_scale and len(series) > 1 else ""
+    note = "each group in a scale of its own" if own_scale else ""
+    note = series[0] if len(series) == 1 else note
     picture.text(16, 42, note, "note")
     y = 52.0
     for label, bars in groups:
@@ -161,6 +162,12 @@ DRAWN: dict[str, Callable[[], Picture]] = {
     "scale_four": partial(of_columns, "scale_four", (2,), own_scale=False),
     "scale_overlap": partial(of_columns, "scale_overlap", (3,), own_scale=False),
     "scale_first": partial(of_columns, "scale_first", (1,), own_scale=False),
+    "lazy_steps": partial(of_columns, "lazy_steps", (2, 3, 4, 5)),
+    "lazy_gpu": partial(of_columns, "lazy_gpu", (1, 2, 3), own_scale=False),
+    "lazy_words": partial(of_columns, "lazy_words", (1, 2)),
+    "script_packages": partial(of_columns, "script_packages", (2, 3)),
+    "ways": partial(of_columns, "ways", tuple(range(1, 8)), leave_out="compil", own_scale=False),
+    "ways_calls": partial(of_columns, "ways_calls", tuple(range(1, 8))),
 }
 
 PICTURES: dict[str, Callable[[], Picture]] = {

@@ -100,6 +100,12 @@ def test_stored_results_stand_in_their_pages_as_they_are():
     assert sorted(shown) == sorted(with_tables), "each result stands in one page"
 
 
+def test_every_table_of_measurements_has_a_chart():
+    """The rows of `lazy` are of many units: bars beside each other would say nothing."""
+    shown = {n for page in figures.pages() for n in figures.REGION.findall(page.read_text())}
+    assert shown - {*figures.CHARTS} == {"lazy"}
+
+
 @pytest.mark.parametrize("path", [*figures.RESULTS.glob("*.json")], ids=lambda path: path.stem)
 def test_a_stored_result_says_how_it_was_measured(path):
     found = json.loads(path.read_text())
