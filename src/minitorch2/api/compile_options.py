@@ -47,7 +47,7 @@ class TorchOption:
     """
 
     name: str = ""
-    values: Mapping[bool, config.Value] | None = None
+    values: Mapping[int, config.Value] | None = None
     always: bool | None = None
 
 
@@ -62,6 +62,11 @@ TORCH_OPTIONS: Final[Mapping[str, TorchOption]] = {
     "fx_graph_cache": TorchOption("cache"),
     "force_disable_caches": TorchOption("cache", _NOT),
     "trace.enabled": TorchOption("stages_dir", {True: STAGES_FOLDER, False: ""}),
+    "cpp.threads": TorchOption("threads", {-1: 0}),
+    "cache_size_limit": TorchOption("recompile_limit"),
+    "accumulated_cache_size_limit": TorchOption("accumulated_recompile_limit"),
+    "error_on_recompile": TorchOption("fail_on_recompile"),
+    "use_duck_shape": TorchOption("duck_shapes"),
     "epilogue_fusion": TorchOption(always=True),
     "prologue_fusion": TorchOption(always=True),
     "inplace_buffers": TorchOption(always=True),
@@ -163,8 +168,9 @@ def _translated(name: str, value: Any) -> dict[str, Any]:
     meant = TORCH_OPTIONS[name]
     if meant.name:
         values: Mapping[Any, config.Value] = meant.values or {}
-        if meant.values and type(value) is not bool:
-            cause = f"option {name} takes bool, not {value!r}"
+        kind = next(map(type, values), type(value))
+        if type(value) is not kind:
+            cause = f"option {name} takes {kind.__name__}, not {value!r}"
             raise ConfigError(cause, code="option-type", fix=f"our name for it is {meant.name}")
         return {meant.name: values.get(value, value)}
     if meant.always is None or value is not meant.always:

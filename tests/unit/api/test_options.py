@@ -119,6 +119,11 @@ MEANINGS = {
     "fx_graph_cache": (False, "cache", False),
     "force_disable_caches": (True, "cache", False),
     "trace.enabled": (True, "stages_dir", "minitorch2_stages"),
+    "cpp.threads": (-1, "threads", 0),
+    "cache_size_limit": (5, "recompile_limit", 5),
+    "accumulated_cache_size_limit": (50, "accumulated_recompile_limit", 50),
+    "error_on_recompile": (True, "fail_on_recompile", True),
+    "use_duck_shape": (False, "duck_shapes", False),
     "max_autotune": (True, "max_autotune", True),
     "freezing": (True, "freezing", True),
     "fallback_random": (False, "fallback_random", False),
@@ -136,10 +141,16 @@ def test_options_of_torch_compile_mean_what_they_mean_there(name):
     assert told[ours] == value
 
 
+def test_threads_keep_their_number_and_their_type():
+    assert options_of(None, {"cpp.threads": 3})[0]["threads"] == 3
+    with pytest.raises(ConfigError, match=r"option cpp\.threads takes int, not True"):
+        options_of(None, {"cpp.threads": True})
+
+
 def test_each_name_is_one_of_torch_compile_and_is_tried_here():
-    elsewhere = {"activation_memory_budget", "force_disable_caches"}  # options of other parts
-    theirs = set(torch._inductor.list_options()) | elsewhere
-    assert set(TORCH_OPTIONS) <= theirs
+    elsewhere = {"activation_memory_budget", "force_disable_caches", "use_duck_shape"}
+    theirs = {*torch._inductor.list_options()} | elsewhere
+    assert all(name in theirs or hasattr(torch._dynamo.config, name) for name in TORCH_OPTIONS)
     assert {name for name, meant in TORCH_OPTIONS.items() if meant.name} <= set(MEANINGS)
 
 
