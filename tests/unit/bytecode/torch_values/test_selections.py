@@ -135,3 +135,29 @@ def test_ids_met_again_as_numbers() -> None:
     for _ in range(2):
         x = torch.randn(3)
         assert_close(compiled(x), counted_twice(x))
+
+
+def test_the_greater_of_a_tensor_and_a_number_is_one_of_the_two_objects() -> None:
+    """Python gives the tensor or the float: the graph breaks at the comparison, once."""
+
+    def greater(x):
+        y = x * 2
+        return max(y.sum(), 0.5), min(1, y.mean()), y
+
+    compiled = minitorch2.compile(greater, backend="eager")
+    for value in (2.0, -2.0):
+        given, wanted = compiled(torch.full((3,), value)), greater(torch.full((3,), value))
+        assert [type(each) for each in given] == [type(each) for each in wanted]
+        assert_close([*map(float, given[:2])], [*map(float, wanted[:2])])
+    assert len(minitorch2.explain(greater)(torch.ones(3)).breaks) == 2
+
+
+def test_a_fork_outside_of_scripts_gives_a_future_of_pytorchs() -> None:
+    def forked(x):
+        future = torch.jit.fork(torch.sin, x * 2)
+        return torch.jit.wait(future) + 1, future
+
+    given, future = minitorch2.compile(forked, backend="eager")(torch.ones(3))
+    wanted, other = forked(torch.ones(3))
+    assert_close(given, wanted)
+    assert type(future) is type(other)
