@@ -51,7 +51,7 @@ class TorchOption:
     always: bool | None = None
 
 
-_NOT: Final = {True: False, False: True}
+_NOT: Final[dict[int, config.Value]] = {True: False, False: True}
 TORCH_OPTIONS: Final[Mapping[str, TorchOption]] = {
     "triton.cudagraphs": TorchOption("cudagraphs"),
     "max_autotune_gemm": TorchOption("max_autotune"),

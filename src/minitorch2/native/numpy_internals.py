@@ -8,3 +8,4 @@ NO_VALUE = np._NoValue
 NumpyArrayConverter = _multiarray_umath._array_converter
 clip = umath.clip  # type: ignore[attr-defined]
 SLOGDET = _umath_linalg.slogdet
+count_nonzero = _multiarray_umath.count_nonzero

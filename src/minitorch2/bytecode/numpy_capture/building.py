@@ -34,6 +34,7 @@ from minitorch2.bytecode.trackers.torch_values.torch_function import (
     is_torch_function,
 )
 from minitorch2.bytecode.trackers.torch_values.unmodeled_tensor import UnmodeledTensorVariable
+from minitorch2.native.numpy_internals import count_nonzero
 
 _NOT_SHARED: Final = (CODE, "a NumPy array that no tensor can share memory with")
 
@@ -122,3 +123,4 @@ def register() -> None:
     BUILDERS_OF_SUBCLASSES[np.generic] = wrap_scalar
     POLYFILLS[np.errstate] = numpy_python.ErrorState
     POLYFILLS[numpy_python.CONVERTER] = numpy_python.ArrayConverter
+    POLYFILLS[count_nonzero] = numpy_python.count_all_nonzero

@@ -88,7 +88,7 @@ CAPTURED: dict[str, str] = {
     "numpy.correlate": "np.correlate(V, W)",
     "numpy.cos": "np.cos(A)",
     "numpy.cosh": "np.cosh(A)",
-    "numpy.count_nonzero": "np.count_nonzero(A, 1)",
+    "numpy.count_nonzero": "np.count_nonzero(A > 0) + np.count_nonzero(A, 1)",
     "numpy.cov": "np.cov(A)",
     "numpy.cross": "np.cross(S, S)",
     "numpy.cumprod": "np.cumprod(A)",

@@ -1,4 +1,4 @@
-"""Classes written in C that NumPy's own Python uses on its way."""
+"""Classes and functions written in C that NumPy's own Python uses on its way."""
 
 from __future__ import annotations
 
@@ -55,3 +55,8 @@ class ArrayConverter:
 
 
 CONVERTER: Final = NumpyArrayConverter
+
+
+def count_all_nonzero(a: Any) -> Any:
+    """``numpy.count_nonzero`` without an axis, where NumPy calls C"""
+    return (np.asarray(a) != 0).sum()
