@@ -135,12 +135,12 @@ def test_layers_go_down_and_those_behind_the_cut_lie_below(first):
     assert all((layer[box] >= cut) == bool(side) for box, side in enumerate(sides))
 
 
-def opened(page, folder, address=""):
+def opened(page, folder, address="", width=1400):
     """Return the elements that a browser has made of a page."""
     path = folder / "page.html"
     path.write_text(page)
     command = [
-        BROWSER, "--headless=new", "--no-sandbox", "--disable-gpu", "--window-size=1400,900",
+        BROWSER, "--headless=new", "--no-sandbox", "--disable-gpu", f"--window-size={width},900",
         f"--user-data-dir={folder / 'profile'}", "--dump-dom", f"file://{path}#{address}",
     ]  # fmt: skip
     return subprocess.run(command, capture_output=True, text=True, timeout=120).stdout
@@ -160,8 +160,8 @@ def test_browser_opens_thirty_thousand_lines_and_makes_elements_for_those_in_sig
     panes = [Pane(kind, kind, tuple(row(kind, i) for i in range(3000))) for kind in kinds]
     store = Store({"0/0": Compilation("0/0", "f", "f.py:1", panes)})
     made = opened(page_of(store), tmp_path, "row=source:2900")
-    assert made.count('role="option"') < 3000
-    assert made.count(">line 2900<") == len(kinds)  # the columns were scrolled there
+    assert made.count('role="option"') < 1000
+    assert 3 <= made.count(">line 2900<") < len(kinds)  # the columns in sight were scrolled there
     milliseconds = int(re.search(r'data-milliseconds="(\d+)"', made)[1])
     assert milliseconds < 10_000, "a fifth of that on a free machine"
 
@@ -169,7 +169,7 @@ def test_browser_opens_thirty_thousand_lines_and_makes_elements_for_those_in_sig
 @pytest.mark.skipif(BROWSER is None, reason="needs a browser")
 def test_browser_lights_what_comes_from_a_line(store, first, tmp_path):
     """The column of kernels lights the lines of `sigmoid`, and no element is made out of sight."""
-    made = opened(page_of(store), tmp_path, "row=graph:sigmoid&theme=dark")
+    made = opened(page_of(store), tmp_path, "row=graph:sigmoid&theme=dark", width=8000)
     found = re.findall(r'<div class="(row[^"]*)"[^>]*>([^<]*)', made)
     lit = [text for classes, text in found if "lit" in classes.split()]
     assert any("tmp2 = sigmoid(tmp1)" in text for text in lit)
@@ -195,6 +195,24 @@ PROBE = """<script>addEventListener("load", () => {
   explorer.pin(explorer.facts.byKey.get("graph:sigmoid"));
   document.documentElement.dataset.said = said.join(" ");
 });</script></body>"""  # noqa: E501 (a program in another language)
+
+
+@pytest.mark.skipif(BROWSER is None, reason="needs a browser")
+def test_columns_out_of_sight_make_their_rows_when_they_come_into_sight(tmp_path):
+    """Lighting a row of a BERT changes sixteen columns, of which a screen shows four."""
+    kinds = ("source", "bytecode", "graph", "joint", "forward", "backward", "guards")
+    panes = [
+        Pane(kind, kind, tuple(
+            Row(f"{kind} {i}", f"{kind}:{i}", () if kind == "source" else (f"source:{i}",))
+            for i in range(900)
+        ))
+        for kind in kinds
+    ]  # fmt: skip
+    page = page_of(Store({"0/0": Compilation("0/0", "f", "f.py:1", panes)}))
+    before = opened(page, tmp_path, "row=source:700")
+    assert ">source 700<" in before and ">guards 700<" not in before
+    behind = opened(page, tmp_path, "row=source:700&show=guards")
+    assert re.search(r'<div class="row[^"]* lit[^"]*"[^>]*>guards 700<', behind)
 
 
 @pytest.mark.skipif(BROWSER is None, reason="needs a browser")

@@ -31,6 +31,7 @@ class Column {
     this.made = [];
     this.lit = [];
     this.top = this.height = 0;
+    this.late = false;
     this.list.addEventListener("scroll", () => { this.measure(); this.render(); });
     this.list.addEventListener("keydown", (event) => this.key(event));
     this.room.addEventListener("pointermove", (event) => this.point(event, false));
@@ -94,21 +95,29 @@ class Column {
 
   /** Read from the layout what the other functions need; the page reads of all columns, then writes. */
   measure() {
-    this.top = this.list.scrollTop;
+    const { left, right } = this.root.getBoundingClientRect();
+    this.inSight = right > 0 && left < window.innerWidth;
+    if (!this.late) this.top = this.list.scrollTop;
     this.height = this.list.clientHeight;
   }
 
-  /** Make the elements of the rows in sight, and of some around them; mark those that are there. */
+  /** Make the elements of the rows in sight, and of some around them; mark those that are there.
+   *  A column out of sight is late: it does so when it comes into sight. */
   render(force) {
     if (this.drawn) { if (force) this.markDrawing(this.litKeys()); return; }
+    if (!this.inSight) { this.late = true; return; }
     const rows = this.pane.rows;
     if (!this.widest) {
       this.widest = Math.max(20, ...rows.map((row) => row[0].length + row[3].length));
       this.room.style.height = `${rows.length * ROW}px`;
       this.room.style.width = `${this.widest + 4}ch`;
     }
-    const first = Math.max(0, Math.floor(this.top / ROW) - 20);
-    const last = Math.min(rows.length, first + Math.ceil((this.height || 900) / ROW) + 40);
+    if (this.late) {
+      this.late = false;
+      this.list.scrollTop = this.top;
+    }
+    const first = Math.max(0, Math.floor(this.top / ROW) - 12);
+    const last = Math.min(rows.length, first + Math.ceil((this.height || 900) / ROW) + 24);
     if (first === this.shown[0] && last === this.shown[1]) {
       if (force) this.made.forEach((row, i) => this.mark(row, first + i));
       return;
@@ -182,7 +191,7 @@ class Column {
     if (top >= this.top && top <= this.top + this.height - 2 * ROW) return;
     const most = this.pane.rows.length * ROW - this.height;
     this.top = Math.max(0, Math.min(most, Math.floor(top - this.height / 3)));
-    this.list.scrollTop = this.top;
+    if (this.inSight && !this.late) this.list.scrollTop = this.top; else this.late = true;
   }
 
   showNextLit() {

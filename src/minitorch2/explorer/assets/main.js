@@ -20,6 +20,7 @@ class Page {
     document.getElementById("theme").addEventListener("click", () => changeTheme());
     document.addEventListener("keydown", (event) => this.key(event));
     window.addEventListener("resize", () => this.renderAll());
+    document.getElementById("columns").addEventListener("scroll", () => this.renderLate());
     if (window.matchMedia("(max-width: 700px)").matches) document.getElementById("stepper").open = false;
     const report = document.getElementById("report");
     report.hidden = !store.report.length;
@@ -76,6 +77,13 @@ class Page {
   renderAll() {
     this.columns.forEach((column) => column.measure());
     this.columns.forEach((column) => column.render(true));
+  }
+
+  /** Make the rows of the columns that have come into sight. */
+  renderLate() {
+    const late = this.columns.filter((column) => column.late);
+    late.forEach((column) => column.measure());
+    late.forEach((column) => column.render(true));
   }
 
   tabs(panes) {
