@@ -14,6 +14,7 @@ import sys
 import textwrap
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from types import FunctionType
 from typing import Any
@@ -32,6 +33,7 @@ from minitorch2.graph.graph_module import GraphModule
 from tests.mutants import needles
 from tests.mutants.left_out import why_left_out
 from tests.mutants.mutants import MUTANTS, Mutant
+from tests.mutants.single_needles import SINGLE
 from tests.mutants.test_mutants import own_kernels
 from tests.property.test_rare_parts import both, shift
 
@@ -345,7 +347,7 @@ LATER: dict[str, tuple[Function, list[Earlier], list[Any]]] = {
     ),
 }  # fmt: skip
 """The bugs of guards: the function, what comes earlier, and the arguments of a wrong call."""
-SEARCHED = HAYSTACKS.keys() | CAPTURED.keys() | LATER.keys()
+SEARCHED = HAYSTACKS.keys() | CAPTURED.keys() | LATER.keys() | SINGLE.keys()
 
 
 def searched_later(mutant: Mutant) -> Bisection:
@@ -364,10 +366,29 @@ def search_later(bug: str) -> Bisection:
         )  # fmt: skip
 
 
+def searched_single(mutant: Mutant) -> Bisection:
+    """What the search finds in a function that is wrong as a whole while a bug is planted."""
+    is_of_kernels = mutant.layer.startswith("codegen")
+    with own_kernels(mutant) if is_of_kernels else nullcontext(), mutant.plant.planted():
+        return search_single(mutant.bug)
+
+
+def search_single(bug: str) -> Bisection:
+    """What the search finds in the function that a bug makes wrong as a whole."""
+    chosen = SINGLE[bug]
+    with chosen.world():
+        return minitorch2.bisect(
+            read_anew(chosen.function), *chosen.inputs, earlier=chosen.earlier, path=None,
+            backend=chosen.backend, options=chosen.options, frontend=chosen.frontend,
+        )  # fmt: skip
+
+
 def searched(mutant: Mutant) -> Bisection:
     """What the search finds while a bug is planted."""
     if mutant.bug in LATER:
         return searched_later(mutant)
+    if mutant.bug in SINGLE:
+        return searched_single(mutant)
     with own_kernels(mutant), mutant.plant.planted():
         return search((HAYSTACKS | CAPTURED)[mutant.bug])
 
@@ -398,6 +419,12 @@ def is_of_capture(found: Bisection) -> bool:
     return found.blame is not None and found.blame.floor.startswith(("capture", "guards"))
 
 
+def is_of_single(bug: str, found: Bisection) -> bool:
+    """Whether a function that is wrong as a whole is blamed on its floor, and cut."""
+    is_blamed = found.blame is not None and found.blame.floor.startswith(SINGLE[bug].floor)
+    return is_blamed and found.operations[1] <= 12
+
+
 def main() -> int:
     word = "".join(sys.argv[1:2])
     wanted = [m for m in MUTANTS if m.bug in SEARCHED and word in m.bug]
@@ -406,9 +433,11 @@ def main() -> int:
         if mutant not in wanted and word in mutant.bug:
             print(f"left out: {mutant.name}\n    {why_left_out(mutant)}")
     small = sum(mutant.bug in HAYSTACKS for mutant in wanted)
+    whole = sum(mutant.bug in SINGLE for mutant in wanted)
     print(
-        f"{len(wanted) - len(missed)} of {len(wanted)} bugs are found: {small} in graphs, cut down "
-        f"to at most 12 operations, others blamed on capture and guards; {len(MUTANTS)} bugs in all"
+        f"{len(wanted) - len(missed)} of {len(wanted)} bugs are found: {small} in graphs and "
+        f"{whole} in functions, cut down to at most 12 operations or statements, others blamed on "
+        f"capture and guards; {len(MUTANTS)} bugs in all"
     )
     return int(bool(missed))
 
@@ -422,6 +451,8 @@ def shows(mutant: Mutant) -> bool:
         f"{before:3} -> {after:2} operations  {time.perf_counter() - start:5.1f} s  {mutant.name}"
     )
     print(textwrap.indent(str(found), "    "), flush=True)
+    if mutant.bug in SINGLE:
+        return is_of_single(mutant.bug, found)
     return is_small(found) if mutant.bug in HAYSTACKS else is_of_capture(found)
 
 

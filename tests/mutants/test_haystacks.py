@@ -7,10 +7,13 @@ from tests.mutants.haystacks import (
     HAYSTACKS,
     LATER,
     SEARCHED,
+    SINGLE,
     is_of_capture,
+    is_of_single,
     is_small,
     search,
     search_later,
+    search_single,
     searched,
 )
 from tests.mutants.left_out import OF_BUGS, OF_LAYERS, why_left_out
@@ -61,6 +64,17 @@ def test_a_bug_of_guards_is_found_in_a_later_call(bug):
     found = searched(mutant)
     assert found.blame is not None and found.blame.floor.startswith("guards"), str(found)
     assert search_later(bug).difference is None
+
+
+@pytest.mark.parametrize(
+    "bug",
+    [*[*SINGLE][:2], *(pytest.param(bug, marks=pytest.mark.slow) for bug in [*SINGLE][2:])],
+)
+def test_a_function_that_is_wrong_as_a_whole_is_blamed_and_cut(bug):
+    (mutant,) = [mutant for mutant in MUTANTS if mutant.bug == bug]
+    found = searched(mutant)
+    assert is_of_single(bug, found), str(found)
+    assert search_single(bug).difference is None
 
 
 def test_the_kernel_with_a_bug_is_named():

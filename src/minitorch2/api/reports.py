@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import FunctionType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 
@@ -75,24 +75,25 @@ def bisect(
     path: str | Path | None = "minimal_program.py",
     own_process: bool = False,
     earlier: Sequence[Sequence[Any] | Callable[[], object]] = (),
+    frontend: Literal["compile", "lazy", "script", "text", "trace"] = "compile",
 ) -> Bisection:
     """Find out why a compiled function is not what eager PyTorch computes.
 
-    Each graph, with its gradients, is compared with eager PyTorch, in float64 as well. The first
-    that is wrong, raises or dies is cut down to a small program that fails in the same way.
+    Each graph is compared, in float64 as well; the first that fails is cut to a small program.
 
     Args:
         function: what `compile` takes; it is called with `args`, several times.
         options: those of `compile`.
         path: the file for the small program; None writes none.
         own_process: each trial has a process of its own, for programs that kill theirs.
-        earlier: the arguments of calls in front of this one, if only a later call is wrong; or
-            functions that change what the program reads.
+        earlier: arguments of calls in front of this one, or functions that change what it reads.
+        frontend: `compile`, `lazily()`, `jit.script`, of its text alone, or `jit.trace`.
     """
     # Deferred: it reads all floors, which other reports need not.
-    from minitorch2.explorer.bisection import search, trials
+    from minitorch2.explorer.bisection import frontends, search, trials
 
-    trial = trials.Trial(backend_of(backend), options_of(None, options)[0], own_process=own_process)
+    chosen = backend_of(backend), options_of(None, options)[0]
+    trial = trials.Trial(*chosen, own_process=own_process, frontend=frontends.named(frontend))
     return search.search_function(function, args, trial, Path(path) if path else None, earlier)
 
 
@@ -101,8 +102,7 @@ def explain(
 ) -> Callable[..., ExploredCall]:
     """``explain(model)(*args)``: compile anew for these arguments and report the result.
 
-    The call runs the program, with its effects; the result of the program is not returned.
-    ``to_html(path)`` of the report writes a page that shows every stage.
+    The program's result is not returned. ``to_html(path)`` of the report writes a page.
     """
 
     def explaining(*args: Any, **kwargs: Any) -> ExploredCall:

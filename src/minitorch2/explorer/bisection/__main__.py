@@ -19,6 +19,7 @@ from typing import Any
 from minitorch2 import config
 from minitorch2.backends import fitting_backend, lookup_backend
 from minitorch2.explorer.bisection.differences import Difference, raised
+from minitorch2.explorer.bisection.frontends import FRONTENDS
 from minitorch2.explorer.bisection.levels import Blame
 from minitorch2.explorer.bisection.minimize import SECONDS
 from minitorch2.explorer.bisection.search import CAPTURE, FILE, Bisection, searched
@@ -123,15 +124,22 @@ def _judged(found: Difference, options: argparse.Namespace) -> Bisection:
 
 
 def check(
-    program: FunctionType, inputs: list[Any], *, backend: str | None, options: Mapping[str, Any]
+    program: FunctionType,
+    inputs: list[Any],
+    *,
+    backend: str | None,
+    options: Mapping[str, Any],
+    frontend: str | None = None,
 ) -> int:
     """Print how a program fails; return 1 if it does, as a status.
 
     Args:
         backend: its name; None for the one that fits the inputs.
+        frontend: that of `minitorch2.bisect`; None for `compile`.
     """
     to_use = fitting_backend if backend is None else lookup_backend(backend)
-    found = Trial(to_use, options).difference_of(program, inputs)
+    way = None if frontend is None else FRONTENDS[frontend]
+    found = Trial(to_use, options, frontend=way).difference_of(program, inputs)
     print(found or "nothing is wrong")
     return int(found is not None)
 

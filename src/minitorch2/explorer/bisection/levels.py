@@ -37,6 +37,8 @@ LADDER: Final[Mapping[str, str]] = {
 }
 """The floor to blame if a backend is the first to fail."""
 KERNEL_BACKENDS: Final = ("fitting_backend", "numba", "triton", "kernels")
+CACHE: Final = "graph cache: it is right without the cache, and wrong behind what filled it"
+"""The floor if only the cache makes it wrong."""
 CODE: Final = "codegen: schedule, kernels and wrapper"
 SWITCHES: Final[Mapping[str, config.Value]] = {
     "cache": False,
@@ -97,14 +99,22 @@ def blame_of(program: Program, trial: Trial, found: Difference) -> Blame:
 
     floor = _floor(program, trial, fails)
     rewrite = first_wrong_rewrite(lambda: not fails(trial))
-    switches = [
+    switches = switches_of(trial, SWITCHES, fails)
+    floor = CACHE if "cache=False" in switches else floor
+    wrong = first_wrong(program, lambda part: fails(trial, part))
+    return Blame(floor, rewrite, switches, _guilty(program, wrong, trial), wrong)
+
+
+def switches_of(
+    trial: Trial, switches: Mapping[str, config.Value], fails: Callable[[Trial], bool]
+) -> tuple[str, ...]:
+    """Return the options with which a trial that fails does not, such as ``"fusion=False"``."""
+    return tuple(
         f"{name}={value!r}"
-        for name, value in SWITCHES.items()
+        for name, value in switches.items()
         if trial.options.get(name, getattr(config.current(), name)) != value
         and not fails(trial.with_options(**{name: value}))
-    ]
-    wrong = first_wrong(program, lambda part: fails(trial, part))
-    return Blame(floor, rewrite, tuple(switches), _guilty(program, wrong, trial), wrong)
+    )
 
 
 def wrong_fake(program: Program, small: Program) -> str:

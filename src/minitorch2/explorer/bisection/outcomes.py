@@ -3,13 +3,17 @@
 outcome ::= Outcome(values, error)
 values  ::= {name: tensor, number or text}
 name    ::= "result" path  |  "input" number "afterwards" path  |  "gradient of input" number
+         |  "printed"
 path    ::= the keys, numbers and attributes that lead to a value, and `.grad` of a leaf
 """
 
 from __future__ import annotations
 
 import copy
+import io
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import redirect_stdout
 from dataclasses import dataclass, field
 from types import FunctionType, ModuleType
 from typing import Any
@@ -31,19 +35,32 @@ class Outcome:
 def observed(call: Callable[..., Any], inputs: Sequence[Any]) -> Outcome:
     """Call a function, differentiate its results, and return the outcome.
 
-    The gradients are those of all results, each with the same numbers as its tangent.
+    The gradients are those of all results, each with the same numbers as its tangent. What the
+    call prints is kept instead of shown.
 
     Args:
         inputs: the call's own copies: it may write to them.
     """
+    said = io.StringIO()
     try:
-        seen = dict(named_leaves("result", call(*inputs)))
+        with redirect_stdout(said):
+            result = call(*inputs)
+        seen = dict(named_leaves("result", result))
         found = _gradients(list(seen.values()), inputs)
     except Exception as error:  # noqa: BLE001 - whatever it is, it is compared
         return Outcome(error=error)
     left = (named_leaves(f"input {i} afterwards", value) for i, value in enumerate(inputs))
     afterwards = dict(_detached(leaf for leaves in left for leaf in leaves))
-    return Outcome(seen | afterwards | found)
+    printed = {"printed": _without_digits(said.getvalue())} if said.getvalue() else {}
+    return Outcome(seen | printed | afterwards | found)
+
+
+_FRACTION = re.compile(r"\s*[-+]?\d+\.\d*(e[-+]?\d+)?")
+
+
+def _without_digits(text: str) -> str:
+    """Return a text with a sign for each number that has a fraction: it may be rounded."""
+    return _FRACTION.sub(" #", text)
 
 
 LEAVES = (torch.Tensor, torch.dtype, bool, int, float, complex, str, bytes)
@@ -58,11 +75,22 @@ def named_leaves(name: str, value: object, *around: object) -> Iterator[tuple[st
     Args:
         around: the containers that hold the value: one that holds itself ends there.
     """
-    if isinstance(value, LEAVES):
+    if isinstance(value, torch.Tensor) and value.is_nested:
+        yield from ((f"{name}.{part}", each) for part, each in _parts_of_nested(value))
+    elif isinstance(value, LEAVES):
         yield name, value
     elif not isinstance(value, OPAQUE) and not any(value is each for each in around):
         for step, part in _parts(value):
             yield from named_leaves(f"{name}{step}", part, *around, value)
+
+
+def _parts_of_nested(value: torch.Tensor) -> Iterator[tuple[str, torch.Tensor]]:
+    """Yield the plain tensors that a nested tensor is made of."""
+    if value.layout is torch.jagged:
+        parts = ((name, getattr(value, name)()) for name in ("values", "offsets"))
+        yield from parts
+    else:
+        yield from ((f"unbind()[{row}]", each) for row, each in enumerate(value.unbind()))
 
 
 def _parts(value: object) -> Iterator[tuple[str, object]]:

@@ -38,6 +38,9 @@ def first_wrong_rewrite(is_right: Callable[[], bool]) -> WrongRewrite | None:
     """
     if is_right():
         return None
+    with config.patch(disabled_passes=(*PASSES, FUSIONS)):
+        if not is_right():  # none of them is to blame
+            return None
     for name in (*PASSES, FUSIONS):
         with config.patch(disabled_passes=(*config.current().disabled_passes, name)):
             blamed = is_right()

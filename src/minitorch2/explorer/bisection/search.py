@@ -10,19 +10,25 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import FunctionType
 from typing import Any
 
+import torch
+
 from minitorch2 import config
-from minitorch2.backends import fitting_backend
+from minitorch2.backends import fitting_backend, lookup_backend
 from minitorch2.bytecode.compiling.backend_calls import name_of
 from minitorch2.bytecode.compiling.compile_frame import Backend
 from minitorch2.explorer.bisection.checked import JUDGE, compared
 from minitorch2.explorer.bisection.differences import Difference
-from minitorch2.explorer.bisection.levels import Blame, blame_of, wrong_fake
-from minitorch2.explorer.bisection.minimal_file import file_of
+from minitorch2.explorer.bisection.levels import CACHE, Blame, blame_of, switches_of, wrong_fake
+from minitorch2.explorer.bisection.minimal_file import file_of, file_of_function
 from minitorch2.explorer.bisection.minimize import SECONDS, Minimizer
+from minitorch2.explorer.bisection.outcomes import copies_of
 from minitorch2.explorer.bisection.programs import Program
-from minitorch2.explorer.bisection.trials import Earlier, Trial
+from minitorch2.explorer.bisection.rewrites import first_wrong_rewrite
+from minitorch2.explorer.bisection.statements import Source, ends, smallest
+from minitorch2.explorer.bisection.trials import HANGS_AFTER, Earlier, Trial
 from minitorch2.graph.graph_module import GraphModule
 
 FILE = "minimal_program.py"
@@ -93,9 +99,11 @@ class Bisection:
         blame: the part of the compiler to blame.
         text: the smallest program that fails, as a file.
         path: where it was written.
-        operations: the number of operations of the graph that was wrong, and of what is left.
+        operations: the number of operations of the graph that was wrong, and of what is left; of
+            statements, if no graph is wrong and the function was cut.
         trials: the number of programs that were tried.
         note: what is said if nothing is wrong, "" for the usual.
+        is_function: whether the text is the function, cut by statements, instead of a graph.
     """
 
     difference: Difference | None
@@ -105,6 +113,7 @@ class Bisection:
     operations: tuple[int, int] = (0, 0)
     trials: int = 0
     note: str = ""
+    is_function: bool = False
 
     def __str__(self) -> str:
         if self.difference is None:
@@ -112,7 +121,8 @@ class Bisection:
         lines = [str(self.difference), *(self.blame.lines() if self.blame else ())]
         if self.text:
             before, after = self.operations
-            lines.append(f"{before} operations, {after} left after {self.trials} trials")
+            what = "statements" if self.is_function else "operations"
+            lines.append(f"{before} {what}, {after} left after {self.trials} trials")
         if self.path is not None:
             lines.append(f"written: {self.path}")
         return "\n".join(lines)
@@ -179,6 +189,10 @@ def minimized(
             floor = "unknown: the graph fails only in the run of its program"
             return Bisection(found, Blame(floor), operations=(program.size, program.size))
         found = first
+    tensors = (each for each in program.inputs if isinstance(each, torch.Tensor))
+    if any(each.layout is not torch.strided for each in tensors):
+        blame = Blame("unknown: no part of a graph with sparse or nested inputs is tried")
+        return Bisection(found, blame, operations=(program.size, program.size))
     minimizer = Minimizer(lambda each: found.is_like(trial.difference(each)), seconds)
     small = minimizer.run(program)
     left = trial.difference(small) or found
@@ -208,6 +222,8 @@ def search_function(
     def call(*given: Any) -> Any:
         return function(*given)
 
+    if trial.frontend is not None:
+        return _of_frontend(function, args, trial, path, earlier, seconds)
     checked = replace(trial, backend=compared(trial.backend), own_process=False)
     with config.patch(**trial.options):
         found = searched(
@@ -215,6 +231,97 @@ def search_function(
             tolerance=trial.tolerance, seconds=seconds,
         )  # fmt: skip
     if found.difference is None and earlier:
-        behind = trial.difference_behind(call, earlier, args)
-        return Bisection(behind, None if behind is None else Blame(GUARDS))
+        return _behind(function, args, trial, path, earlier, seconds)
+    if found.blame == Blame(CAPTURE):
+        return cut_function(function, args, trial, found, path, seconds=seconds)
     return found
+
+
+def _small(x: torch.Tensor) -> torch.Tensor:
+    return x.sin() * 2
+
+
+def _of_frontend(
+    function: Callable[..., Any],
+    args: tuple[Any, ...],
+    trial: Trial,
+    path: Path | None,
+    earlier: Sequence[Earlier],
+    seconds: float,
+) -> Bisection:
+    """Return what is wrong with a function that is deferred, or scripted."""
+    frontend = trial.frontend
+    assert frontend is not None
+
+    def differs(with_trial: Trial) -> Difference | None:
+        return with_trial.difference_behind(function, earlier, args)
+
+    trial.difference_of(_small, [torch.ones(2)])  # what is imported here, no fork has to import
+    trial = trial.alone()
+    difference = differs(trial)
+    if difference is None:
+        return Bisection(None)
+    rewrite = first_wrong_rewrite(lambda: not difference.is_like(differs(trial)))
+    blame = Blame(
+        frontend.blame, rewrite,
+        switches_of(trial, frontend.switches, lambda t: difference.is_like(differs(t))),
+    )  # fmt: skip
+    found = Bisection(difference, blame)
+    return cut_function(function, args, trial, found, path, earlier, seconds)
+
+
+def _behind(
+    function: Callable[..., Any],
+    args: tuple[Any, ...],
+    trial: Trial,
+    path: Path | None,
+    earlier: Sequence[Earlier],
+    seconds: float,
+) -> Bisection:
+    """Return what is wrong with a call behind earlier ones: guards let their code serve it."""
+    trial = trial.alone()
+    difference = trial.difference_behind(function, earlier, args)
+    if difference is None:
+        return Bisection(None)
+    uncached = trial.with_options(cache=False).difference_behind(function, earlier, args)
+    found = Bisection(difference, Blame(GUARDS if difference.is_like(uncached) else CACHE))
+    return cut_function(function, args, trial, found, path, earlier, seconds)
+
+
+def cut_function(
+    function: Callable[..., Any],
+    args: tuple[Any, ...],
+    trial: Trial,
+    found: Bisection,
+    path: Path | None,
+    earlier: Sequence[Earlier] = (),
+    seconds: float = SECONDS,
+) -> Bisection:
+    """Return a result with the fewest statements of the function that fail in the same way.
+
+    A cut program may lose the statement that takes back what it changes, so each has a process of
+    its own.
+    """
+    whole, difference = Source.of(function), found.difference
+    if whole is None or difference is None:
+        return found
+
+    def fails(part: FunctionType, how: Trial) -> bool:
+        def compare() -> Difference | None:
+            within = replace(how, own_process=False)
+            is_program = ends(part, copies_of(args))
+            return within.difference_behind(part, earlier, args) if is_program else None
+
+        return difference.is_like(how.alone().placed(compare, HANGS_AFTER / 4))
+
+    quick = replace(trial.with_options(backend="eager"), backend=lookup_backend("eager"))
+    if fails(whole.made(), quick):  # no kernel is to blame, so none need be compiled
+        trial = quick
+    small, trials = smallest(whole, lambda part: fails(part, trial), seconds)
+    text = small.text if earlier else file_of_function(small, args, trial, str(found))
+    if path is not None:
+        path.write_text(text, encoding="utf-8")
+    return replace(
+        found, text=text, path=path, operations=(whole.size, small.size), trials=trials,
+        is_function=True,
+    )  # fmt: skip

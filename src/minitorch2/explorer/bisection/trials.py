@@ -1,6 +1,6 @@
 """A trial: one program, compiled in one way, compared with eager PyTorch.
 
-    trial ::= Trial(backend, options, tolerance, own_process)
+    trial ::= Trial(backend, options, tolerance, own_process, frontend)
 
 A trial in a process of its own survives a program that kills its process. The process is a fork, so
 it has the state of this one, and one thread.
@@ -26,6 +26,7 @@ from minitorch2 import config
 from minitorch2.bytecode.compiling.compile_frame import Backend
 from minitorch2.bytecode.dispatch import Dispatcher, Region
 from minitorch2.explorer.bisection.differences import Difference, first_difference
+from minitorch2.explorer.bisection.frontends import Frontend
 from minitorch2.explorer.bisection.outcomes import Outcome, copies_of, exact, observed
 from minitorch2.explorer.bisection.programs import Program
 
@@ -47,6 +48,7 @@ class Trial:
         options: those of the call of `compile`; a failure of the backend is always an error.
         own_process: whether each trial has a process of its own.
         seed: for the random state in front of each call.
+        frontend: what runs functions instead of `compile`, with these options.
     """
 
     backend: Backend
@@ -54,11 +56,22 @@ class Trial:
     tolerance: float | None = None
     own_process: bool = False
     seed: int = 0
+    frontend: Frontend | None = None
 
     def compiled(self, function: FunctionType) -> Callable[..., Any]:
         """Return a function, compiled in this way."""
+        if self.frontend is not None:
+            with config.patch(**self.options):
+                return self._with_its_options(self.frontend.run(function))
         options = {**self.options, "suppress_errors": False, "wait": True}
         return Dispatcher(Region(self.backend, options=options), function).as_function()
+
+    def _with_its_options(self, run: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*args: Any) -> Any:
+            with config.patch(**self.options):
+                return run(*args)
+
+        return call
 
     def with_options(self, **options: config.Value) -> Trial:
         """Return the same way with other options."""
@@ -70,16 +83,18 @@ class Trial:
             function = program.function()
         except ValueError:
             return None
-        return self._placed(partial(self._compare, function, program.arguments))
+        return self.placed(partial(self._compare, function, program.arguments))
 
     def difference_of(self, function: Any, inputs: Sequence[Any]) -> Difference | None:
         """Return what is wrong with a function at some inputs."""
-        return self._placed(partial(self._compare, function, partial(copies_of, inputs)))
+        return self.placed(partial(self._compare, function, partial(copies_of, inputs)))
 
     def difference_behind(
         self, function: Any, earlier: Sequence[Earlier], inputs: Sequence[Any]
     ) -> Difference | None:
         """Return what is wrong with a call of a compiled function behind what came earlier."""
+        if not earlier:
+            return self.difference_of(function, inputs)
 
         def compare() -> Difference | None:
             compiled = self.compiled(function)
@@ -90,10 +105,21 @@ class Trial:
                     self._seeded(observed, compiled, copies_of(each))
             return self._compare(function, partial(copies_of, inputs), compiled)
 
-        return self._placed(compare)
+        return self.placed(compare)
 
-    def _placed(self, compare: Callable[[], Difference | None]) -> Difference | None:
-        return in_own_process(compare) if self.own_process else compare()
+    def placed(
+        self, compare: Callable[[], Difference | None], seconds: float = HANGS_AFTER
+    ) -> Difference | None:
+        """Return what a comparison finds, in a process of its own if trials have one."""
+        return in_own_process(compare, seconds) if self.own_process else compare()
+
+    def alone(self) -> Trial:
+        """Return the same way in a process of its own, so that a program leaves nothing behind.
+
+        A process with a GPU has no fork.
+        """
+        has_gpu = torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
+        return replace(self, own_process=self.own_process or not has_gpu)
 
     def _compare(
         self,
@@ -104,9 +130,16 @@ class Trial:
         wanted = self._seeded(observed, function, arguments())
         if wanted.error is not None:
             return None
-        given = self._seeded(observed, compiled or self.compiled(function), arguments())
+        calls = 1 if self.frontend is None else self.frontend.calls
+        try:
+            compiled = compiled or self.compiled(function)
+            given = [self._seeded(observed, compiled, arguments()) for _ in range(calls)]
+        except Exception as error:  # noqa: BLE001 - it is compared
+            given = [Outcome(error=error)]
+        # At last: what raises in float64 may leave things as no program leaves them.
         reference = self._seeded(exact, function, arguments())
-        return first_difference(given, wanted, reference, self.tolerance)
+        found = (first_difference(each, wanted, reference, self.tolerance) for each in given)
+        return next((each for each in found if each is not None), None)
 
     def _seeded(self, observe: Callable[..., Any], call: Callable[..., Any], args: Any) -> Any:
         with torch.random.fork_rng(devices=[]), _python_state_kept():
@@ -128,21 +161,23 @@ def _python_state_kept() -> Iterator[None]:
         numpy.random.set_state(of_numpy)
 
 
-def in_own_process(compare: Callable[[], Difference | None]) -> Difference | None:
+def in_own_process(
+    compare: Callable[[], Difference | None], seconds: float = HANGS_AFTER
+) -> Difference | None:
     """Return what a comparison in a fork of this process finds; its death is a difference."""
     reading, writing = FORK.Pipe(duplex=False)
     child = FORK.Process(target=_answer, args=(compare, writing))
     child.start()
     writing.close()
     try:
-        is_there = reading.poll(HANGS_AFTER)
+        is_there = reading.poll(seconds)
         found: Difference | None = reading.recv() if is_there else None
     except EOFError:
         child.join()
         return Difference("crash", "the process", f"died of {ending(child.exitcode)}")
     if not is_there:
         child.kill()
-        found = Difference("hang", "the process", f"did not end in {HANGS_AFTER:g} seconds")
+        found = Difference("hang", "the process", f"did not end in {seconds:g} seconds")
     child.join()
     return found
 
