@@ -2,60 +2,82 @@
 
 from tests.mutants.mutants import Mutant
 
-TEXT_OR_MEMORY = "all calls are right: an explanation is wrong, or memory is kept"
-STEPS_REMEMBER = "a step depends on the runs in front of it, so each graph is right when run alone"
-OF_CONTROL_FLOW = (
-    "it needs branches or loops of a script, or its text: a captured graph has neither"
-)
-CACHE = "two programs share one cache, and the search keeps caches out of its trials"
-TRIED = "programs were tried: a few lines of the kind that it is about do not show it"
-NOT_IN_RESULTS = (
-    "results and gradients of arguments are right: it changes other state, a text or a message"
-)
-OWN_SETTING = "it needs an operator, a kernel or a mode of the user's, which no needle has"
-RARE_CONTROL_FLOW = "a random program must meet it: no program of a few lines shows it"
-COMPILING_ENDS = "it slows compiling or changes the error of a program that cannot be compiled"
-
-OF_LAYERS = {
-    "graph cache": CACHE,
-    "lazy": STEPS_REMEMBER,
-    "script": OF_CONTROL_FLOW,
-}
-"""The reason for all bugs of a layer."""
-
 OF_BUGS = {
-    "a maximum's padding is 0 instead of the smallest number": TRIED,
-    "the backward program that Python runs in a step is captured": OWN_SETTING,
-    "hooks that the captured code sets on a leaf are not called": TRIED,
-    "the text of a check says the opposite of what runs": TEXT_OR_MEMORY,
-    "classes that guards know live as long as the guards": TEXT_OR_MEMORY,
-    "warnings are not issued": TRIED,
-    "a key whose class has a hash of its own is looked up as an object": TRIED,
-    "an option that compile is given is ignored": NOT_IN_RESULTS,
-    "a backend that fails stops the program": COMPILING_ENDS,
-    "a name is given that the program has, too": RARE_CONTROL_FLOW,
-    "a graph that is given dual tensors loses their tangents": OWN_SETTING,
-    "a module that TorchScript has made is evaluated like any other": OWN_SETTING,
-    "the override that classes of tensors inherit asks the overrides again": OWN_SETTING,
-    "a kept gradient misses what flows through another tensor that keeps its own": TRIED,
-    "a file's name that no file can hold stands in generated text": COMPILING_ENDS,
-    "expressions of sizes grow without bound": COMPILING_ENDS,
-    "a constant that has a symbolic size is folded": TRIED,
-    "a mask that is counted twice gives two sizes": COMPILING_ENDS,
-    "a kernel of the user's that writes is taken for one that reads": OWN_SETTING,
-    "kernels that are too many for one are compared loop by loop": COMPILING_ENDS,
-    "new memory is 0 where deterministic algorithms fill it": OWN_SETTING,
-    "what a jagged tensor is made of has no gradient beside the tensor": OWN_SETTING,
-    "a result that is a view of memory of the graph may not be written to": (
-        "its results are right: what the caller does to them afterwards fails"
+    "the text of a check says the opposite of what runs": (
+        "what runs is not the text: `test_text_machine_and_explanation_agree` reads both"
     ),
-    "a dead tensor is the memory of a later result, whatever its layout": (
-        "its results are right: PyTorch makes the memory larger, and warns"
+    "kernels that are too many for one are compared loop by loop": (
+        "the same kernels come of it, later: `test_few_pairs_of_kernels_are_examined` counts"
+    ),
+    "expressions of sizes grow without bound": (
+        "24 products of sizes compile for more than five minutes, and then are right: "
+        "`test_sizes_have_short_expressions` measures their lengths"
+    ),
+    "the backward program that Python runs in a step is captured": (
+        "its steps are right; `test_generated_programs_are_not_captured` reads the breaks that "
+        "`explain` lists, which name a generated file"
+    ),
+    "a backend that fails stops the program": (
+        "the search reports each backend that fails, with the bug and without"
+    ),
+    "an option that compile is given is ignored": (
+        "the search gives its options to the region itself: `test_options_reach_the_backend`"
+    ),
+    "entries are read in folders to which others can write": (
+        "an entry is what it was when it was written, so each call is right: "
+        "`test_only_folders_that_nobody_else_writes_to_are_read` asks who may read"
+    ),
+    "the interpreter goes round a loop once more": (
+        "no program runs it: scripts and their tasks run as Python, "
+        "and `test_scripts_do_what_cpython_does` calls the interpreter by itself"
+    ),
+    "a module that TorchScript has made is evaluated like any other": (
+        "a call of a scripted module whose Python does something else was tried, and is right: "
+        "`test_models_with_scripted_parts_are_eagers` counts the frames"
+    ),
+    "a mask that is counted twice gives two sizes": (
+        "`x[x > 0] * x[x > 0]` as one graph was tried on a given mask, and is right: "
+        "`test_a_program_that_meets_any_data_first_is_one_graph` counts the graphs"
+    ),
+    "a name is given that the program has, too": (
+        "names of generated code have prefixes that no program tried has: "
+        "`test_a_scope_gives_each_name_once` asks the scope itself"
+    ),
+    "a key whose class has a hash of its own is looked up as an object": (
+        "keys of five classes were tried: each has a rule of its own in front of this one"
+    ),
+    "hooks that the captured code sets on a leaf are not called": (
+        "four functions that set hooks on leaves were tried: two hooks must meet in one graph"
+    ),
+    "a kept gradient misses what flows through another tensor that keeps its own": (
+        "two functions that keep two gradients across a break were tried"
+    ),
+    "a constant that has a symbolic size is folded": (
+        "three functions were tried: expanded constants of a symbolic size, with freezing, too"
+    ),
+    "the override that classes of tensors inherit asks the overrides again": (
+        "a class that inherits its override was tried inside of a captured function, and is right"
+    ),
+    "what a jagged tensor is made of has no gradient beside the tensor": (
+        "two functions were tried, with values that are leaves and values that are computed"
+    ),
+    "inputs that share memory are inputs apart": (
+        "three functions and 40 random programs were tried; the test compares which results share "
+        "memory, which the search does not"
+    ),
+    "a write is moved across a read of the same memory": (
+        "three functions and some 100 random programs were tried: another rule keeps the order"
+    ),
+    "a region swallows what is printed between its operators": (
+        "four functions and 40 random programs were tried: prints are moved out of regions first"
+    ),
+    "a node that a later one depends on is moved out of a region behind it": (
+        "a random program of scripts shows it: no program of a few lines does"
     ),
 }
-"""The reason for one bug, of other layers."""
+"""The bugs that are left, each with what was tried or with the test that sees what no call does."""
 
 
 def why_left_out(mutant: Mutant) -> str | None:
     """Return the reason why no haystack has a bug; None if there should be one."""
-    return OF_BUGS.get(mutant.bug) or OF_LAYERS.get(mutant.layer)
+    return OF_BUGS.get(mutant.bug)

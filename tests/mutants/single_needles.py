@@ -6,18 +6,22 @@ the function itself.
 
 import contextlib
 import gc
+import tempfile
 import warnings
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
+from unittest import mock
 
 import torch
 from torch import Tensor
 from torch.autograd import forward_ad
 
 import minitorch2
+from minitorch2 import config
+from minitorch2.backends.graph_cache import bypass
 from minitorch2.explorer.bisection.trials import Earlier
 from tests.unit.bytecode.torch_values import test_triton_kernels as kernels
 
@@ -149,6 +153,18 @@ def bails_out(x: Tensor, n: int) -> Tensor:
     return y.sum()
 
 
+@single("a variable is written to before its last reader has read it", 1, 2, 5, **SCRIPT)
+def reads_old(a: int, b: int, n: int) -> int:
+    c = 0
+    for i in range(n):
+        old = a
+        a = a + i
+        if i % 2 == 0:
+            c = c + old
+        b = old + a
+    return a * 100 + b * 10 + c
+
+
 # Lazy steps
 
 LAZY: dict[str, Any] = {"floor": "lazy", "frontend": "lazy"}
@@ -181,6 +197,52 @@ def given_memory(x: Tensor) -> tuple[Tensor, Tensor]:
     x.data = x * 3
     return x + 1, view + 1
 
+
+# The cache
+
+
+def two_sines(x: Tensor) -> Tensor:
+    return x.sin() * 2
+
+
+def two_cosines(x: Tensor) -> Tensor:
+    return x.cos() * 2
+
+
+def dropped(x: Tensor) -> Tensor:
+    return torch.nn.functional.dropout(x, 0.5) * 2
+
+
+def fill_cache() -> None:
+    minitorch2.compile(two_cosines, backend="numba")(X)
+
+
+def fill_cache_with_own_numbers() -> None:
+    with config.patch(fallback_random=False):
+        minitorch2.compile(dropped, backend="numba")(X)
+
+
+@contextlib.contextmanager
+def new_cache() -> Iterator[None]:
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        config.patch(cache_dir=folder, verify=False),
+        mock.patch.object(bypass, "EXTENSIONS", list[str]()),  # other tests add lowerings
+    ):
+        yield
+
+
+CACHED: dict[str, Any] = {
+    "floor": "graph cache",
+    "world": new_cache,
+    "options": {"cache": True, "verify": False},
+}
+SINGLE["a cached graph is served to another graph with inputs of the same kind"] = Single(
+    two_sines, [X], earlier=[fill_cache], **CACHED
+)
+SINGLE["what is cached under other options is taken"] = Single(
+    dropped, [X], earlier=[fill_cache_with_own_numbers], **CACHED
+)
 
 # Settings, operators and kernels of the user's
 

@@ -41,8 +41,8 @@ def test_a_script_is_cut_by_statements_and_the_file_fails_alike(wrong_range, tmp
     file = tmp_path / "small.py"
     found = minitorch2.bisect(counted, torch.ones(3), 5, frontend="script", path=file)
     assert found.difference.kind == "value" and found.blame.floor.startswith("script")
-    assert found.operations == (6, 3), "the loop, its body and the return are left"
-    assert "6 statements, 3 left" in str(found)
+    assert found.operations == (6, 4), "y = x, the loop, its body and the return"
+    assert "6 statements, 4 left" in str(found)
     names = {"__name__": "small"}
     keep_lines(str(file), file.read_text(), keep_lines)
     exec(compile(file.read_text(), str(file), "exec"), names)
@@ -122,7 +122,7 @@ def test_a_jagged_result_is_compared_by_its_parts():
         return torch.nested.nested_tensor_from_jagged(values, offsets) * 2
 
     seen = observed(rows, [values, torch.tensor([0, 2, 6])])
-    assert {"result.values()", "result.offsets()", "gradient of input 0"} <= seen.values.keys()
+    assert {"result.values", "result.offsets", "gradient of input 0"} <= seen.values.keys()
 
 
 def test_the_cache_is_blamed_for_what_only_the_cache_makes_wrong(tmp_path):
@@ -133,10 +133,10 @@ def test_the_cache_is_blamed_for_what_only_the_cache_makes_wrong(tmp_path):
         minitorch2.compile(other, backend="numba")(torch.ones(3))
 
     same_key = Edit(graph_key.key_of_graph, "graph=digest,", 'graph="",')
-    with same_key.planted(), config.patch(cache_dir=str(tmp_path)):
+    with same_key.planted(), config.patch(cache_dir=str(tmp_path), verify=False):
         found = minitorch2.bisect(
             lambda x: x.sin() * 2, torch.ones(3), earlier=[fill], backend="numba",
-            options={"cache": True}, path=None,
+            options={"cache": True, "verify": False}, path=None,
         )  # fmt: skip
     assert found.blame.floor.startswith("graph cache")
 

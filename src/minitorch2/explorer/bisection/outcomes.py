@@ -35,8 +35,8 @@ class Outcome:
 def observed(call: Callable[..., Any], inputs: Sequence[Any]) -> Outcome:
     """Call a function, differentiate its results, and return the outcome.
 
-    The gradients are those of all results, each with the same numbers as its tangent. What the
-    call prints is kept instead of shown.
+    The gradients are those of all results, each with the same numbers as its tangent. Printed text
+    is kept instead of shown.
 
     Args:
         inputs: the call's own copies: it may write to them.

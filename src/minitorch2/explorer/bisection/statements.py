@@ -209,7 +209,7 @@ def smallest(
 
 
 def _fails(source: Source, fails: Callable[[FunctionType], bool]) -> bool:
-    """Return whether a function fails; one that is no program does not."""
+    """Return whether a function fails; what has no Python does not."""
     try:
         function = source.made()
     except SyntaxError:
