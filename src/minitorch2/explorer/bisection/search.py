@@ -224,14 +224,16 @@ def search_function(
 
     if trial.frontend is not None:
         return _of_frontend(function, args, trial, path, earlier, seconds)
+    # In front of the search of graphs, which fills the cache with what the call alone needs.
+    behind = trial.alone().difference_behind(function, earlier, args) if earlier else None
     checked = replace(trial, backend=compared(trial.backend), own_process=False)
     with config.patch(**trial.options):
         found = searched(
             lambda: checked.difference_of(call, args), path, own_process=trial.own_process,
             tolerance=trial.tolerance, seconds=seconds,
         )  # fmt: skip
-    if found.difference is None and earlier:
-        return _behind(function, args, trial, path, earlier, seconds)
+    if found.difference is None and behind is not None:
+        return _behind(function, args, trial, path, earlier, behind, seconds)
     if found.blame == Blame(CAPTURE):
         return cut_function(function, args, trial, found, path, seconds=seconds)
     return found
@@ -276,13 +278,11 @@ def _behind(
     trial: Trial,
     path: Path | None,
     earlier: Sequence[Earlier],
+    difference: Difference,
     seconds: float,
 ) -> Bisection:
-    """Return what is wrong with a call behind earlier ones: guards let their code serve it."""
+    """Return the blame for a call behind earlier ones: guards let their code serve it."""
     trial = trial.alone()
-    difference = trial.difference_behind(function, earlier, args)
-    if difference is None:
-        return Bisection(None)
     uncached = trial.with_options(cache=False).difference_behind(function, earlier, args)
     found = Bisection(difference, Blame(GUARDS if difference.is_like(uncached) else CACHE))
     return cut_function(function, args, trial, found, path, earlier, seconds)
