@@ -282,6 +282,26 @@ def test_integer_functions_of_sizes_stay_symbolic(name: str, backend: str) -> No
     assert (log.counts["graphs"], log.counts["frames_as_is"]) == (1, 0)
 
 
+def test_functions_of_truth_values_and_of_two_numbers() -> None:
+    def program(x: torch.Tensor) -> Any:
+        n = x.shape[0]
+        b = n > 4
+        bits = b.bit_length(), round(b), math.floor(b), math.sqrt(b), b << 2, b >> 1, b & 3, b | 1
+        return (
+            x + 1,
+            bits,
+            divmod(b, 2),
+            b in range(1, 3),
+            math.log(n, 2),
+            math.log(n, n),
+            n << True,
+        )
+
+    fast = minitorch2.compile(program, dynamic=True, backend="eager")
+    for n in (3, 5, 8, 4):
+        assert_same(fast(torch.ones(n)), program(torch.ones(n)))
+
+
 OF_INTEGERS: Final[dict[str, Callable[[torch.Tensor, int], Any]]] = {
     "shift right": lambda x, n: (x * (n >> 1), n >> 3),
     "shift left": lambda x, n: (x * (n << 2), n << 70),

@@ -88,7 +88,8 @@ def compute(function: Callable[..., Any], *operands: VariableTracker) -> Variabl
         return None
     values = [_operand(operand) for operand in operands]
     try:
-        if function in MATH_FUNCTIONS and len(values) == 1:
+        is_truth = isinstance(values[0], torch.SymBool)
+        if function in MATH_FUNCTIONS and len(values) == 1 and not is_truth:
             return _of_float(function, values[0])
         if not _is_algebra(function, values):
             return fold(function, operands)
