@@ -33,6 +33,7 @@ from minitorch2.graph.passes import (
     fuse_attention,
     fuse_causal_attention,
     merge_concatenations,
+    open_embedding_bags,
     simplify_algebra,
     simplify_views,
 )
@@ -42,7 +43,7 @@ from minitorch2.graph.verify import verify
 Place: TypeAlias = Literal["pre_grad", "joint", "post_grad"]
 
 PIPELINE: Final[dict[Place, list[Pass]]] = {
-    "pre_grad": [fuse_causal_attention, fuse_attention, fold_batch_norm],
+    "pre_grad": [fuse_causal_attention, fuse_attention, fold_batch_norm, open_embedding_bags],
     "joint": [
         eliminate_dead_code,
         simplify_views,

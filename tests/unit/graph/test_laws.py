@@ -185,6 +185,22 @@ def test_law_of_normalization(rule):
     torch.testing.assert_close(after, before, rtol=1e-4, atol=1e-4)
 
 
+def bag_values(rule: Rule) -> Values:
+    """Bags of a matrix, in float64."""
+    w, p = torch.randn(9, 4, dtype=torch.float64), torch.rand(3, 5, dtype=torch.float64)
+    given: Values = {"x": torch.randint(0, 9, (3, 5)), "w": w, "norm": 2.0, "p": p}
+    return {name: given[name] for name in rule.parameters}
+
+
+@pytest.mark.parametrize("rule", rules("open_embedding_bags"))
+def test_law_of_bags(rule):
+    values = bag_values(rule)
+    assert rule.condition(**values)
+    check_up_to_rounding(rule, values, 1e-10)
+    assert not rule.condition(**values | {"x": values["x"].reshape(-1)})
+    assert not rule.condition(**values | {"x": values["x"][:, :0]})
+
+
 # The rewrites -------------------------------------------------------------------------------------
 
 
@@ -304,6 +320,11 @@ def test_rewrite_of_attention_with_symbolic_sizes(rule):
 @pytest.mark.parametrize("rule", rules("fold_batch_norm"))
 def test_rewrite_of_normalization(rule):
     check_rewrite(rule, normalization_values(rule), 1e-4)
+
+
+@pytest.mark.parametrize("rule", rules("open_embedding_bags"))
+def test_rewrite_of_bags(rule):
+    check_rewrite(rule, bag_values(rule), 1e-10)
 
 
 def test_a_law_that_does_not_hold_is_found():

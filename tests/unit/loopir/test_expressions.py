@@ -60,6 +60,15 @@ def test_built_expressions_mean_what_python_says(inner, d, m):
     assert values(modular_indexing(inner, d, m)) == list(expected // d % m)
 
 
+@pytest.mark.parametrize("rest", range(-5, 6))
+def test_a_product_and_a_rest_are_divided(rest):
+    """Sizes are rounded up in this way: ``(s0 * s1 + s1 - 1) // s1`` is ``s0``."""
+    found = sympy.sympify(floor_div(S0 * S1 + rest, S1))
+    for a, b in itertools.product(range(6, 9), range(1, 9)):
+        assert found.subs({S0: a, S1: b}) == (a * b + rest) // b
+    assert floor_div(S0 * S1 + S1 - 1, S1) == S0
+
+
 @settings(max_examples=100, deadline=None)
 @given(expressions())
 def test_simplify_keeps_every_value(expr):

@@ -18,6 +18,7 @@ pass                                    law (``before --> after``)
 ``fuse_causal_attention``               attention with a causal mask ``-->`` one that knows it
 ``freeze_parameters``                   a parameter ``-->`` a constant
 ``fold_batch_norm``                     ``batch_norm(conv(x, w))`` ``-->`` ``conv(x, w * factor)``
+``open_embedding_bags``                 bags of equal size ``-->`` rows that are added up
 ======================================  ========================================================
 """
 
@@ -29,6 +30,7 @@ from minitorch2.graph.passes.freeze_parameters import freeze_parameters
 from minitorch2.graph.passes.fuse_attention import fuse_attention
 from minitorch2.graph.passes.fuse_causal_attention import fuse_causal_attention
 from minitorch2.graph.passes.merge_concatenations import merge_concatenations
+from minitorch2.graph.passes.open_embedding_bags import open_embedding_bags
 from minitorch2.graph.passes.simplify_algebra import simplify_algebra
 from minitorch2.graph.passes.simplify_sizes import simplify_sizes
 from minitorch2.graph.passes.simplify_views import simplify_views
@@ -42,6 +44,7 @@ __all__ = [
     "fuse_attention",
     "fuse_causal_attention",
     "merge_concatenations",
+    "open_embedding_bags",
     "simplify_algebra",
     "simplify_sizes",
     "simplify_views",

@@ -46,7 +46,7 @@ class Operation:
 
 
 def operation(node: Node) -> Operation | None:
-    """Return the operation that the node computes; None if it is not an operator of aten."""
+    """Return the operation that the node computes; None if it is neither an operator nor known."""
     if node.op not in ("call_function", "call_method"):
         return None
     name, args, kwargs = _called(node)
@@ -94,13 +94,16 @@ def _name(target: Any) -> str:
 def _bind(
     node: Node, name: str, args: tuple[Argument, ...], kwargs: dict[str, Argument]
 ) -> dict[str, Argument] | None:
-    """Return arguments by parameter, with the defaults of the first overload that takes them."""
+    """Return arguments by parameter, with the defaults of the first overload that takes them.
+
+    Other functions of `torch.nn.functional` have their own parameters and defaults.
+    """
     given = _by_signature(node.target, args, kwargs)
     for parameters in _overloads(name):
         bound = _by_schema(parameters, args, kwargs) if given is None else _named(parameters, given)
         if bound is not None:
             return bound
-    return None
+    return None if given is None else _defaults(node.target) | given
 
 
 def _by_schema(
@@ -179,6 +182,12 @@ def _by_signature(
         for name, value in bound.arguments.items()
         if not name.startswith("_") and not (name == "inplace" and value is False)
     }
+
+
+@cache
+def _defaults(function: Callable[..., Any]) -> dict[str, Argument]:
+    parameters = _signature(function).parameters.values()
+    return {p.name: p.default for p in parameters if p.default is not _MISSING}
 
 
 @cache

@@ -118,7 +118,7 @@ class FloorDiv(sympy.Function):  # type: ignore[misc]  # SymPy has no types
 
     @classmethod
     def eval(cls, a: sympy.Expr, b: sympy.Expr) -> sympy.Expr | None:
-        """b*q + r -> q + r // b;  (x // y) // b -> x // (y*b);  g*a // (g*b) -> a // b."""
+        """b*q + r -> q + r // b or q - 1;  (x // y) // b -> x // (y*b);  g*a // (g*b) -> a // b."""
         if b == 1 or a == 0:
             return a
         if a.is_Integer and b.is_Integer:
@@ -126,6 +126,8 @@ class FloorDiv(sympy.Function):  # type: ignore[misc]  # SymPy has no types
         quotient, rest = split_multiples(multiply_out(a), b)
         if quotient != 0 and is_nonnegative(to_expr(rest)):
             return quotient + cls(rest, b)
+        if quotient != 0 and rest.is_Integer and is_nonnegative(to_expr(b + rest)):
+            return quotient - 1  # -b <= rest < 0
         if isinstance(a, FloorDiv):
             return cls(a.args[0], a.args[1] * b)
         if b.is_Integer and (divisor := math.gcd(_coefficient_gcd(a), int(b))) > 1:
