@@ -91,7 +91,11 @@ def session(graph: GraphModule, example_inputs: list[Any]) -> Function:
 
     (output,) = [node for node in graph.graph.nodes if node.op == "output"]
     is_there = [value is not None for value in output.args[0]]
-    run = onnxruntime.InferenceSession(exported(graph, example_inputs))
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = torch.get_num_threads()
+    # Or its threads wait busily, and eager mode, whose turn it is, finds no core.
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    run = onnxruntime.InferenceSession(exported(graph, example_inputs), options)
     names = [each.name for each in run.get_inputs()]
 
     def call(arguments: list[Any]) -> list[Any]:
@@ -130,7 +134,8 @@ def openvino(graph: GraphModule, example_inputs: list[Any]) -> Function:
     # Deferred: the package is optional.
     from openvino.frontend.pytorch.torchdynamo.backend import openvino as backend
 
-    options = {"config": {"INFERENCE_PRECISION_HINT": "f32"}}
+    threads = str(torch.get_num_threads())
+    options = {"config": {"INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": threads}}
     return adapt_fx_backend(partial(backend, options=options))(graph, example_inputs)
 
 
@@ -149,6 +154,12 @@ def is_installed(name: str) -> bool:
     return all(map(importlib.util.find_spec, NEEDS[name]))
 
 
+def how(name: str) -> str:
+    """Return what to install for a compiler."""
+    packages = (PACKAGES.get(each, each) for each in NEEDS[name])
+    return f"{name}: pip install {' '.join(packages)}"
+
+
 def installed_peers() -> dict[str, Callable[[Function], Function]]:
     """Return the compilers that are installed, by name.
 
@@ -156,11 +167,7 @@ def installed_peers() -> dict[str, Callable[[Function], Function]]:
     """
     there = {name: compiler for name, compiler in PEERS.items() if is_installed(name)}
     if not there:
-        texts = [
-            f"{name}: pip install {' '.join(PACKAGES.get(each, each) for each in needed)}"
-            for name, needed in NEEDS.items()
-        ]
-        raise ModuleNotFoundError("no other compiler is installed; " + "; ".join(texts))
+        raise ModuleNotFoundError("no other compiler is installed; " + "; ".join(map(how, NEEDS)))
     return there
 
 

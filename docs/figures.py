@@ -80,6 +80,8 @@ LAYERS = {
     "scale_overlap": ("distributed",),
     "scale_first": ("distributed", "cache"),
     "bandwidth": ("codegen/triton", "loopir"),
+    "ablation": ("graph/passes", "loopir", "codegen/numba"),
+    "ablation_gpu": ("graph/passes", "loopir", "codegen/triton"),
     "captures": ("bytecode",),
     "demo": ("bytecode", "autograd", "loopir", "codegen/numba"),
     "freezing": ("graph/passes", "loopir", "codegen/numba"),

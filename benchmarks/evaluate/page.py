@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.evaluate import rows
-from benchmarks.evaluate.tables import figure4, shown
+from benchmarks.evaluate.tables import backends_of, details, figure4, shown
 
 ROOT = Path(__file__).parents[2]
 STORED = ROOT / "benchmarks" / "results" / "evaluation"
@@ -28,6 +28,8 @@ def rendered(page: str) -> str:
     """The page with the tables that the stored rows give."""
     shown_tables = shown(rows.load(STORED / "rows.jsonl"))
     texts = {name: grid.markdown() for name, grid in shown_tables.items()}
+    peers = rows.load(STORED / "peers.jsonl")  # on a machine that is not that of the other rows
+    texts["peers"] = details("peers", peers, backends_of(peers)).markdown()
     texts["conditions"] = conditions()
     return REGION.sub(lambda found: f"{found[1]}{texts[found[2]]}\n{found[3]}", page)
 

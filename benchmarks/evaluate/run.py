@@ -20,7 +20,7 @@ from benchmarks.evaluate.backends import BACKENDS, available
 from benchmarks.evaluate.rows import DTYPES, INFERENCE, TRAINING, Found, Question, Row
 from benchmarks.evaluate.suites import SUITES, cases_of
 from benchmarks.evaluate.tables import figure4, shown
-from benchmarks.peers import takes
+from benchmarks.peers import NEEDS, how, is_installed, takes
 from minitorch2.demo.first_result import CACHE_VARIABLES
 
 ROOT = Path(__file__).parents[2]
@@ -104,6 +104,9 @@ def error_of(lines: list[str]) -> str:
 def run(arguments: Sequence[str], console: Console) -> int:
     """Measure what is missing and print the tables; 1 if one of our results was wrong."""
     options = parser().parse_args(arguments)
+    for name in options.backend or ():
+        if name in NEEDS and not is_installed(name):
+            raise SystemExit(f"not installed: {how(name)}")
     options.output.mkdir(parents=True, exist_ok=True)
     path = options.output / "rows.jsonl"
     known = {row.question.key: row for row in rows.load(path)}

@@ -57,6 +57,7 @@ def test_what_a_peer_does_not_take_is_a_row_that_is_not_offered(
         return WORKS.found
 
     monkeypatch.setattr(run, "in_process", worker)
+    monkeypatch.setattr(run, "is_installed", lambda name: True)
     asked = ["--suite", "models", "--only", "perceptron", "--output", str(tmp_path)]
     asked += ["--backend", OPENVINO, "--backend", ONNX_RUNTIME]
     for dtype in ("--float32", "--bfloat16", "--amp"):
@@ -71,6 +72,15 @@ def test_what_a_peer_does_not_take_is_a_row_that_is_not_offered(
     assert len(found) == 12 and {key for key, is_offered in found.items() if is_offered} == offered
     assert {(q.backend, q.mode, q.dtype) for q in ran} == offered
     assert "perceptron, inference: OpenVINO: not offered" in console.export_text()
+
+
+def test_a_backend_that_is_not_installed_says_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run, "is_installed", lambda name: False)
+    with pytest.raises(SystemExit, match="TVM: pip install apache-tvm"):
+        run.run(["--backend", "TVM", "--output", str(tmp_path / "rows")], Console(quiet=True))
+    assert not (tmp_path / "rows").exists()
 
 
 def test_a_row_that_is_not_offered_is_no_failure() -> None:

@@ -30,6 +30,22 @@ def test_graphs_and_gradients_run_in_onnx_runtime():
     torch.testing.assert_close(given, wanted)
 
 
+def test_onnx_runtime_has_as_many_threads_as_eager_mode(monkeypatch):
+    """Threads of its own, which waited busily, took the cores of eager mode, whose turn it was."""
+    onnxruntime = pytest.importorskip("onnxruntime")
+    pytest.importorskip("onnxscript")
+    given = []
+    make = onnxruntime.InferenceSession
+    monkeypatch.setattr(
+        onnxruntime, "InferenceSession",
+        lambda model, options: given.append(options) or make(model, options),
+    )  # fmt: skip
+    peers.PEERS[peers.ONNX_RUNTIME](torch.sin)(torch.randn(3))
+    (options,) = given
+    assert options.intra_op_num_threads == torch.get_num_threads()
+    assert options.get_session_config_entry("session.intra_op.allow_spinning") == "0"
+
+
 def test_an_operator_that_onnx_lacks_is_named():
     pytest.importorskip("onnxscript")
     layer, x = nn.Conv2d(1, 2, 3), torch.randn(1, 1, 5, 5)
