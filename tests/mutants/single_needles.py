@@ -21,7 +21,7 @@ from torch.autograd import forward_ad
 
 import minitorch2
 from minitorch2 import config
-from minitorch2.backends.graph_cache import bypass
+from minitorch2.backends.graph_cache import bypass, lookup
 from minitorch2.explorer.bisection.trials import Earlier
 from tests.unit.bytecode.torch_values import test_triton_kernels as kernels
 
@@ -224,6 +224,8 @@ def fill_cache_with_own_numbers() -> None:
 
 @contextlib.contextmanager
 def new_cache() -> Iterator[None]:
+    minitorch2.reset()
+    lookup._PROGRAMS.clear()  # those of this process, which a bug may have put there
     with (
         tempfile.TemporaryDirectory() as folder,
         config.patch(cache_dir=folder, verify=False),
