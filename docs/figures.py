@@ -60,6 +60,8 @@ CHARTS = {
     "lazy_steps": "layers/lazy_steps.svg",
     "lazy_gpu": "layers/lazy_gpu.svg",
     "lazy_words": "lazy_words.svg",
+    "ablation": "ablation.svg",
+    "ablation_gpu": "ablation_gpu.svg",
     "script_packages": "layers/script_packages.svg",
     "ways": "layers/ways.svg",
     "ways_calls": "layers/ways_calls.svg",

@@ -165,6 +165,8 @@ DRAWN: dict[str, Callable[[], Picture]] = {
     "lazy_steps": partial(of_columns, "lazy_steps", (2, 3, 4, 5)),
     "lazy_gpu": partial(of_columns, "lazy_gpu", (1, 2, 3), own_scale=False),
     "lazy_words": partial(of_columns, "lazy_words", (1, 2)),
+    "ablation": partial(of_columns, "ablation", (1, 3), own_scale=False),
+    "ablation_gpu": partial(of_columns, "ablation_gpu", (1, 3), own_scale=False),
     "script_packages": partial(of_columns, "script_packages", (2, 3)),
     "ways": partial(of_columns, "ways", tuple(range(1, 8)), leave_out="compil", own_scale=False),
     "ways_calls": partial(of_columns, "ways_calls", tuple(range(1, 8))),
