@@ -242,12 +242,24 @@ def measured(name: str, *, odd: bool) -> set[str]:
 
 
 def shown_twice(text: str) -> list[str]:
-    """The measured numbers that a page's text repeats outside of its regions and programs."""
+    """The measured numbers that a page's text repeats outside of its regions and programs.
+
+    Other tables have the papers' figures, of which some are equal to a short number by chance.
+    """
     shown = set(re.findall(r"<!-- result: (\w+) -->", text))
-    numbers = set[str]().union(*(measured(name, odd=name not in shown) for name in CHARTS))
     text = RENDERED.sub("", REGION.sub("", text))
     prose = re.sub(r"^```.*?^```", "", text, flags=re.S | re.M)
-    return sorted(numbers & set(re.findall(r"(?<![\w.:/-])\d+(?:\.\d+)?(?![\w.:/]*\w)", prose)))
+    rows = "\n".join(re.findall(r"^\|.*", prose, re.M))
+    sentences = re.sub(r"^\|.*", "", prose, flags=re.M)
+    found = set[str]()
+    for name in CHARTS:
+        found |= measured(name, odd=name not in shown) & _numbers_in(sentences)
+        found |= measured(name, odd=True) & _numbers_in(rows)
+    return sorted(found)
+
+
+def _numbers_in(text: str) -> set[str]:
+    return set(re.findall(r"(?<![\w.:/-])\d+(?:\.\d+)?(?![\w.:/]*\w)", text))
 
 
 def main() -> int:
