@@ -32,12 +32,7 @@ from minitorch2.demo.timing import medians, rounds
 
 
 def prepared(question: Question) -> Case:
-    """The case of a question, on its device and in its dtype.
-
-    Convolutions of float32 are computed in float32 by all. PyTorch allows TF32 by default, in which
-    two right algorithms differ in the fourth digit, and nothing could be compared.
-    """
-    torch.backends.cudnn.allow_tf32 = False
+    """The case of a question, on its device and in its dtype."""
     (case,) = (each for each in cases_of(question.suite) if each.name == question.case)
     return in_dtype(on_device(case, question.device), question.dtype, question.device)
 
@@ -147,7 +142,12 @@ def explained(case: Case) -> dict[str, Any]:
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Answer the question."""
+    """Answer the question.
+
+    Convolutions of float32 are computed in float32 by all. PyTorch allows TF32 by default, in which
+    two right algorithms differ in the fourth digit, and nothing could be compared.
+    """
+    torch.backends.cudnn.allow_tf32 = False
     question = Question(**json.loads(arguments[0]))
     found = first_call(question) if "--first" in arguments[1:] else measure(question)
     print(json.dumps(asdict(found)))

@@ -64,7 +64,7 @@ def of_each_layer() -> Iterator[Any]:
         yield pytest.param(mutant, id=mutant.name, marks=marks)
 
 
-@pytest.mark.parametrize("mutant", of_each_layer())
+@pytest.mark.parametrize("mutant", [*of_each_layer()])
 def test_the_property_test_finds_the_bug(mutant: Mutant) -> None:
     with own_kernels(mutant), mutant.plant.planted():
         example = failing_example(mutant.found_by, mutant.examples)
