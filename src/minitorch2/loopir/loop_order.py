@@ -209,7 +209,8 @@ def reduces_across(node: KernelNode) -> bool:
 def unit_steps(node: KernelNode) -> tuple[int, int]:
     """Count the accesses with step 1 along the last kept loop, and along the last reduced one.
 
-    Only accesses that move with both loops count.
+    Only accesses that move with both loops count. A row that was looked up is another one at each
+    turn of the reduced loop.
     """
     if not node.ranges:
         return 0, 0
@@ -218,6 +219,8 @@ def unit_steps(node: KernelNode) -> tuple[int, int]:
         (access.strides[last] == 1, access.strides[-1] == 1)
         for body in bodies(node)
         for access in (*body.reads_of, *body.writes_of)
-        if len(access.strides) > last + 1 and 0 not in (access.strides[last], access.strides[-1])
+        if len(access.strides) > last + 1
+        and access.strides[last] != 0
+        and (access.strides[-1] != 0 or access.is_indirect)
     ]
     return sum(kept for kept, _ in both), sum(reduced for _, reduced in both)

@@ -69,6 +69,7 @@ def test_a_wrong_number_of_a_row_is_eagers_error(wrong):
 LEFT = {
     "offsets": lambda x, w: F.embedding_bag(x.reshape(-1), w, torch.tensor([0, 4, 4])),
     "maxima": lambda x, w: F.embedding_bag(x, w, mode="max"),
+    "wide rows": lambda x, w: F.embedding_bag(x, w.repeat(1, 9)),
     "padding": lambda x, w: F.embedding_bag(x, w, padding_idx=2),
 }
 

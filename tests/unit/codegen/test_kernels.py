@@ -218,6 +218,16 @@ def test_values_kept_between_passes_are_bounded(check):
         assert sum(arrays) < 40_000
 
 
+def test_sums_of_rows_that_are_looked_up_walk_along_the_rows(check):
+    """Each element went through all its rows alone, so each number of a row was read 64 times."""
+    (text,) = kernel_texts(
+        check(lambda i, w: F.embedding(i, w).sum(1), torch.randint(0, 9, (5, 70)),
+              torch.randn(9, 64), kernels=1)
+    )  # fmt: skip
+    assert text.index("for r0 in") < text.index("error[0]") < text.rindex("for i1 in")
+    assert "local_array(64" in text
+
+
 def test_group_norm_is_one_kernel_over_parts_of_a_loop() -> None:
     """Regression: an address that moves along parts of a loop only, as channels of groups do, was
     not looked at again when the loop was split."""

@@ -199,6 +199,8 @@ def test_law_of_bags(rule):
     check_up_to_rounding(rule, values, 1e-10)
     assert not rule.condition(**values | {"x": values["x"].reshape(-1)})
     assert not rule.condition(**values | {"x": values["x"][:, :0]})
+    assert not rule.condition(**values | {"w": torch.empty(9, 33)})
+    assert not rule.condition(**values | {"w": torch.empty(2**23 + 1, 2, device="meta")})
 
 
 # The rewrites -------------------------------------------------------------------------------------

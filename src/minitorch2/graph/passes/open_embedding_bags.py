@@ -4,8 +4,8 @@ Law::
 
     embedding_bag(x, w, mode="sum")  -->  embedding(x, w).sum(1)    if x is a matrix
 
-The rules are in ``graph/patterns/bags.py``. Bags that offsets cut, maxima, renormalized rows,
-padding, sparse gradients and gradients scaled by frequency stay the library's.
+The rules are in ``graph/patterns/bags.py``. Wide rows, large tables, bags that offsets cut, maxima,
+renormalized rows, padding, sparse gradients and gradients scaled by frequency stay the library's.
 """
 
 from __future__ import annotations
