@@ -20,10 +20,12 @@ from minitorch2.script.modules.freezing import frozen
 from minitorch2.script.modules.from_nn_module import new_module_type
 from minitorch2.script.modules.function import ScriptFunction, refuse_written_copies
 from minitorch2.script.modules.intrinsics import (
+    Future,
     annotate,
     export,
     fork,
     ignore,
+    interface,
     is_scripting,
     unused,
     wait,
@@ -164,10 +166,12 @@ def freeze(module: ScriptModule, preserved_attrs: Sequence[str] = ()) -> ScriptM
         preserved_attrs: names of attributes that stay attributes.
 
     Raises:
-        ValueError: the module is in training mode.
+        ValueError: the module is in training mode, or has hooks, which are no code of `forward`.
     """
     if module.training:
         raise ValueError("freeze takes a module in evaluation mode: call eval() first")
+    if module._type.hooks:
+        raise ValueError("freeze leaves out hooks of the module itself: script Sequential(module)")
     return frozen(module, frozenset(preserved_attrs))
 
 
@@ -201,6 +205,7 @@ def load(
 __all__ = [
     "Attribute",
     "CompilationUnit",
+    "Future",
     "ScriptError",
     "ScriptFunction",
     "ScriptModule",
@@ -210,6 +215,7 @@ __all__ = [
     "fork",
     "freeze",
     "ignore",
+    "interface",
     "is_scripting",
     "load",
     "optimized_execution",

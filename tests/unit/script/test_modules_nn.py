@@ -108,17 +108,13 @@ def test_training_is_a_flag_of_the_scripted_module():
     assert 0 in script.train()(x)
 
 
-def test_hooks_and_unknown_attributes_are_refused():
+def test_unknown_attributes_are_refused():
     class Odd(nn.Module):
         def forward(self, x):
             return x + self.missing
 
     with pytest.raises(ScriptError, match="has no attribute missing"):
         jit.script(Odd())
-    hooked = nn.Linear(2, 2)
-    hooked.register_forward_hook(lambda *_: None)
-    with pytest.raises(ScriptError, match="hooks"):
-        jit.script(nn.Sequential(hooked))
 
 
 def test_a_frozen_module_has_no_parameters():

@@ -188,6 +188,9 @@ def _class(type_: ModuleType, references: References) -> str:
     for kind in ("parameter", "buffer") if type_.is_module else ():
         names = [name for name, slot in type_.slots.items() if slot.kind == kind]
         lines.append(f"  __{kind}s__ = [{_quoted(names)}]")
+    for key, hooks in (("pre_hooks", type_.hooks_before), ("hooks", type_.hooks_behind)):
+        if names := [name for name in hooks if name in [*type_.methods]]:
+            lines.append(f"  __forward_{key}__ = [{_quoted(names)}]")
     for name, slot in type_.slots.items():
         lines.append(_declaration(name, references.annotation(slot.type)))
     for name, module in type_.modules.items():

@@ -31,6 +31,7 @@ from minitorch2.script.ir.types import (
     Type,
     type_of,
 )
+from minitorch2.script.modules.module import ModuleType
 from minitorch2.script.operators.registry import operator_of
 from minitorch2.script.operators.schema import NO_DEFAULT, FunctionSchema
 
@@ -299,7 +300,9 @@ class CodePrinter:
     def _fork(self, node: Node, indent: str) -> None:
         """Print a call on another thread: files have a function without parameters for it."""
         name = self._free_name("__forked_function")
-        self.lines += [f"{indent}def {name}():", f"{indent}  return {self._call_function(node)}"]
+        is_method = "name" in node.attributes
+        call = self._call_method(node) if is_method else self._call_function(node)
+        self.lines += [f"{indent}def {name}():", f"{indent}  return {call}"]
         self.lines.append(f"{indent}{self._name(node.output)} = fork({name})")
 
     def _enter(self, node: Node, indent: str) -> None:
@@ -399,8 +402,12 @@ class CodePrinter:
         return f"{name}.__new__({name})"
 
     def _call_method(self, node: Node) -> str:
+        name, owner = node.attributes["name"], getattr(node.inputs[0].type, "owner", None)
+        if isinstance(owner, ModuleType) and name in owner.hooks:
+            function = self.references.function(owner.methods[name])  # files call hooks so
+            return f"{function}({self._texts(node.inputs)})"
         target, *arguments = map(self._text, node.inputs)
-        return f"({target}).{node.attributes['name']}({', '.join(arguments)})"
+        return f"({target}).{name}({', '.join(arguments)})"
 
     def _call_function(self, node: Node) -> str:
         name = self.references.function(node.attributes["function"])

@@ -194,7 +194,12 @@ class CodeLibrary:
     def _module(self, definition: t.ClassDef, name: str) -> None:
         methods = Methods(lambda method: self._method(definition, name, method))
         container = _CONTAINERS.get(_unmangled(name), "")
-        made = make_module_type(unique_name(name), methods, container=container)
+        before, behind = (
+            tuple(_listed(definition, key))
+            for key in ("__forward_pre_hooks__", "__forward_hooks__")
+        )
+        hooks = {"hooks_before": before, "hooks_behind": behind}
+        made = make_module_type(unique_name(name), methods, container=container, **hooks)
         self._objects[name] = made
         parameters, buffers = (_listed(definition, n) for n in ("__parameters__", "__buffers__"))
         for key, annotation in _annotations(definition).items():

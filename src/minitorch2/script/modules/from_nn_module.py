@@ -50,6 +50,7 @@ from minitorch2.script.ir.types import (
     walk_types,
 )
 from minitorch2.script.modules.attribute import Attribute
+from minitorch2.script.modules.hooks import NO_HOOKS, Hooks, hooks_of
 from minitorch2.script.modules.module import Container, Methods, ModuleType, Slot
 from minitorch2.script.modules.module_value import make_module_type
 from minitorch2.script.operators.schema import NO_DEFAULT, FunctionSchema
@@ -71,7 +72,11 @@ _TYPED: Final = "__typed"
 
 
 def module_type_of(module: nn.Module) -> ModuleType:
-    """Return the type of a module; modules that differ in values only have the same one."""
+    """Return the type of a module; modules that differ in values only have the same one.
+
+    Raises:
+        ScriptError: it has hooks that no graph can call.
+    """
     return _Reader(module).type()
 
 
@@ -94,7 +99,7 @@ class _Reader:
 
     def type(self) -> ModuleType:
         """Return the module's type: one that is known already, or a new one."""
-        self._refuse_hooks()
+        hooks = hooks_of(self.module)
         self._read()
         modules = self._modules()
         own = {name: f for name, f in vars(self.module).items() if isinstance(f, MethodType)}
@@ -104,27 +109,19 @@ class _Reader:
             {name: id(value) for name, value in self.static.items()},
             {name: id(type_) for name, type_ in modules.items()},
             {name: id(method.__func__) for name, method in own.items()},
+            [(name, id(hook)) for table in hooks for name, hook in table.items()],
+            len(hooks.before),
         )
         known = _KNOWN.setdefault(self.python_class, [])
         for other, type_ in known:
             if _equal(other, key):
                 return type_
-        made = self._make(modules)
+        made = self._make(modules, hooks)
         known.append((key, made))
         return made
 
-    def _refuse_hooks(self) -> None:
-        hooks = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
-        if any(getattr(self.module, table) for table in hooks):
-            raise ScriptError(
-                f"a module of class {self.python_class.__qualname__} has hooks, and no graph has",
-                None,
-                code="script-module-hooks",
-                fix="remove the hooks, and register them on the scripted module",
-            )
-
     def new_type(self) -> ModuleType:
-        """Return a new type."""
+        """Return a new type; whoever asks for it has called the module's hooks."""
         self._read()
         return self._make(self._modules())
 
@@ -132,8 +129,8 @@ class _Reader:
         children = self.module._modules.items()
         return {name: module_type_of(child) for name, child in children if child is not None}
 
-    def _make(self, modules: dict[str, ModuleType]) -> ModuleType:
-        compiler = MethodCompiler(self.module)
+    def _make(self, modules: dict[str, ModuleType], hooks: Hooks = NO_HOOKS) -> ModuleType:
+        compiler = MethodCompiler(self.module, {**hooks.before, **hooks.behind})
         made = make_module_type(
             unique_name(qualified_name(self.python_class)),
             Methods(compiler, compiler.versions, compiler.typed, compiler.has, compiler.parameters),
@@ -146,6 +143,8 @@ class _Reader:
             container=next((k for cls, k in _CONTAINERS if isinstance(self.module, cls)), ""),
             properties=frozenset(properties_of(self.python_class)),
             python_class=self.python_class,
+            hooks_before=tuple(hooks.before),
+            hooks_behind=tuple(hooks.behind),
         )
         compiler.type = made
         return made
@@ -265,18 +264,26 @@ def _finals(hints: dict[str, Any]) -> set[str]:
 
 
 class MethodCompiler:
-    """Compiles methods of one module type, or of a class of other objects, by name."""
+    """Compiles methods of one module type, or of a class of other objects, by name.
+
+    Args:
+        module: the module, or the class.
+        hooks: functions that are further methods, by name.
+    """
 
     type: ModuleType
 
-    def __init__(self, module: nn.Module | builtins.type) -> None:
+    def __init__(
+        self, module: nn.Module | builtins.type, hooks: Mapping[str, FunctionType] | None = None
+    ) -> None:
         self.module = module
+        self._hooks = hooks or {}
         self._typed: list[tuple[str, dict[str, Type], Known]] = []
 
     def __call__(self, name: str) -> CompiledFunction | None:
         named, _, typed = name.partition(_TYPED)
         base, _, number = named.partition(_VERSION)
-        function = _function(self.module, base)
+        function = self._function(base)
         if function is None or name in self.type.marked:
             return None
         plain = undecorated(function)
@@ -295,7 +302,10 @@ class MethodCompiler:
 
     def has(self, name: str, _: Methods) -> bool:
         """Tell whether the module has a method that can be compiled."""
-        return _function(self.module, name) is not None and name not in self.type.marked
+        return self._function(name) is not None and name not in self.type.marked
+
+    def _function(self, name: str) -> FunctionType | None:
+        return self._hooks.get(name) or _function(self.module, name)
 
     def typed(
         self, name: str, given: Sequence[Type], named: Mapping[str, Type], known: Known
@@ -308,7 +318,7 @@ class MethodCompiler:
             named: types of arguments with keywords.
             known: arguments that the version has no parameters for.
         """
-        function = _function(self.module, name)
+        function = self._function(name)
         types = {} if function is None else _open_types(undecorated(function), given, named)
         if not types and not known:
             return name
@@ -319,12 +329,12 @@ class MethodCompiler:
 
     def parameters(self, name: str) -> list[inspect.Parameter]:
         """Return the parameters of a method in Python, without the module."""
-        function = _function(self.module, name)
+        function = self._function(name)
         return [] if function is None else _parameters(undecorated(function))
 
     def versions(self, name: str) -> dict[str, FunctionSchema]:
         """Return the schemas of a method's overloads; the first one has the method's name."""
-        function, found = _function(self.module, name), dict[str, FunctionSchema]()
+        function, found = self._function(name), dict[str, FunctionSchema]()
         for number, header in enumerate(() if function is None else headers_of(function)):
             assert function is not None
             own = {header.parameters[0].name: self.type.class_type}

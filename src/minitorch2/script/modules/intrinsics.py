@@ -5,10 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from torch.futures import Future
+
 from minitorch2.script.runtime import fork_join
 
+__all__ = [
+    "Future",
+    "annotate",
+    "export",
+    "fork",
+    "ignore",
+    "interface",
+    "is_scripting",
+    "unused",
+    "wait",
+]
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
+C = TypeVar("C", bound=type)
 _MARK = "__minitorch2_script__"
 
 
@@ -28,6 +42,15 @@ def export(function: F) -> F:
     """Compile a method of a module although `forward` does not call it."""
     setattr(function, _MARK, "export")
     return function
+
+
+def interface(cls: C) -> C:
+    """Return a class that names methods: a value annotated with it keeps the type that it has.
+
+    A graph knows the class of each object. So a function is compiled for each class of objects that
+    it is called with, and a class without the methods is an error where they are called.
+    """
+    return cls
 
 
 def annotate(_type: Any, value: T) -> T:

@@ -115,6 +115,8 @@ class ModuleType:
         container: the container that it is: code can iterate over its sub-modules or parameters.
         properties: methods that are called where they are read.
         python_class: the class of the modules; of those from files, `nn.Module`.
+        hooks_before: methods that a call of the module calls before `forward`, in order.
+        hooks_behind: methods that it calls behind it.
         sugar: makes what the front end sees where a graph has a module of this type.
     """
 
@@ -130,7 +132,14 @@ class ModuleType:
     container: Container = ""
     properties: frozenset[str] = frozenset()
     python_class: type = nn.Module
+    hooks_before: tuple[str, ...] = ()
+    hooks_behind: tuple[str, ...] = ()
     sugar: Callable[[Value], SugaredValue] | None = None
+
+    @property
+    def hooks(self) -> tuple[str, ...]:
+        """All methods that a call of the module calls around `forward`."""
+        return self.hooks_before + self.hooks_behind
 
     @property
     def class_type(self) -> ClassType:

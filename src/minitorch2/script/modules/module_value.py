@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
@@ -29,7 +30,7 @@ from minitorch2.script.frontend.sugared import (
     sugar,
 )
 from minitorch2.script.ir.graph import Graph, Value
-from minitorch2.script.ir.types import NONE
+from minitorch2.script.ir.types import NONE, OptionalType
 from minitorch2.script.modules.function import ScriptFunction
 from minitorch2.script.modules.module import Methods, ModuleType
 from minitorch2.script.operators.match import find_schema, match_arguments
@@ -162,7 +163,33 @@ class ModuleValue(SugaredValue):
     # -- calls and containers -------------------------------------------------------------------
 
     def call(self, emission: Emission, arguments: Arguments, where: SourceRange) -> SugaredValue:
-        return self.attr(emission, "forward", where).call(emission, arguments, where)
+        """Call `forward`, and the hooks around it as `nn.Module` does."""
+        if arguments.is_open and self.type.hooks:
+            what = "has hooks, and is called with a list of arguments"
+            raise self.refuse(what, where, code="script-module-hooks")
+        given = arguments.positional
+        for name in self.type.hooks_before:
+            changed = self._hook(emission, name, [TupleSugar(given)], where)
+            if changed is not None:
+                parts = changed.items(emission, where)
+                given = [changed] if parts is None else parts
+        arguments = replace(arguments, positional=given)
+        result = self.attr(emission, "forward", where).call(emission, arguments, where)
+        for name in self.type.hooks_behind:
+            result = self._hook(emission, name, [TupleSugar(given), result], where) or result
+        return result
+
+    def _hook(
+        self, emission: Emission, name: str, given: list[SugaredValue], where: SourceRange
+    ) -> SugaredValue | None:
+        """Call a hook; return its result, None if that is None."""
+        result = MethodValue(self, name).call(emission, Arguments(given), where)
+        type_ = result.as_value(emission, where).type
+        if isinstance(type_, OptionalType):
+            what = f"has a hook {name} whose result may be None or not"
+            fix = "return a value, or none, on all paths of the hook"
+            raise self.refuse(what, where, code="script-module-hooks", fix=fix)
+        return None if type_ == NONE else result
 
     def _names(self) -> list[str]:
         """Return the names of a container's elements: sub-modules, or parameters."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from torch import nn
@@ -61,6 +62,10 @@ class ScriptModule(nn.Module):
     def __init__(self, type: ModuleType) -> None:
         super().__init__()
         self._type = type
+        for name in type.hooks_before:
+            self.register_forward_pre_hook(partial(_run_hook, name))
+        for name in type.hooks_behind:
+            self.register_forward_hook(partial(_run_hook, name))
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Run the method `forward`."""
@@ -135,16 +140,21 @@ class ScriptModule(nn.Module):
         return f"original_name={self.original_name}"
 
 
+def _run_hook(name: str, module: ScriptModule, *given: Any) -> Any:
+    """Run a hook where Python calls the module; graphs call it themselves."""
+    return module._bound(name)(*given)
+
+
 def script_module(module: nn.Module) -> ScriptModule:
     """Return a scripted module that shares parameters and buffers with the original.
 
-    `forward`, and each method that is marked with `export`, is compiled at once.
+    `forward`, each method that is marked with `export` and each hook are compiled at once.
 
     Raises:
         ScriptError: the code is not in the language.
     """
     type_ = module_type_of(module)
-    for name in ("forward", *exported_methods(module)):
+    for name in ("forward", *exported_methods(module), *type_.hooks):
         type_.methods.get(name)
     return copy_of(module, type_)
 

@@ -208,8 +208,11 @@ def _method(node: Node, make: Makers) -> Callable[..., Any]:
 
 
 def _fork(node: Node, make: Makers) -> Callable[..., Any]:
-    found = node.attributes.get("Subgraph") or node.attributes["function"].graph
-    function = later(found, make.function)
+    if "name" in node.attributes:
+        function = _method(node, make)
+    else:
+        found = node.attributes.get("Subgraph") or node.attributes["function"].graph
+        function = later(found, make.function)
     return lambda *args: fork(function, *args)
 
 
