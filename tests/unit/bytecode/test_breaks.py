@@ -8,6 +8,7 @@ import torch
 
 from minitorch2 import config, stages
 from minitorch2.errors import GraphBreakError
+from minitorch2.testing.assertions import assert_same
 from tests.unit.bytecode.capturing import capture, check, residual
 
 X = torch.tensor([1.0, -2.0, 3.0])
@@ -39,7 +40,33 @@ def test_tolist_int_float_and_bool_of_tensors():
 
     check(f, X, breaks=2)
     with config.patch(capture_data_dependent=False):
-        check(f, X, breaks=4)
+        check(f, X, breaks=3)
+
+
+def _numbers_taken_on(x):
+    found = x.tolist()
+    x.mul_(2)
+    return found, len(found), x + len(found), {"again": found}
+
+
+def _numbers_with_one_more(x):
+    found = (x * 2).tolist()
+    found.append(3.0)
+    return x + sum(found[:2]), found
+
+
+@pytest.mark.parametrize(
+    ("program", "sizes", "graphs"),
+    [(_numbers_taken_on, (2, 3, 40, 50), 1), (_numbers_with_one_more, (2, 3, 5), 3)],
+)
+def test_a_list_of_a_symbolic_length_is_read_only_if_needed(program, sizes, graphs):
+    """Each ``tolist`` of a tensor whose size varied broke the graph."""
+    fast = capture(program, dynamic=True, fullgraph=True)
+    with stages.collect() as log:
+        for n in sizes:
+            x = torch.arange(1.0, n + 1)
+            assert_same(fast(x.clone()), program(x.clone()))
+    assert (log.counts["graphs"], log.counts["frames_as_is"]) == (graphs, 0)
 
 
 def test_what_numpy_does_otherwise_runs_in_python():

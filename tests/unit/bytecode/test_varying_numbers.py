@@ -265,6 +265,13 @@ OF_SIZES: Final[dict[str, Callable[[torch.Tensor], Any]]] = {
     "log2": lambda x: torch.cat([x, x[: math.ceil(math.log2(x.shape[0]))]]),
     "log10": lambda x: x * math.log10(x.shape[0]),
     "bit_length": lambda x: (x * x.shape[0].bit_length(), (x.shape[0] - 1).bit_length()),
+    "exclusive or": lambda x: (x * (x.shape[0] ^ 5), 5 ^ x.shape[0], x.shape[0] | 6),
+    "and": lambda x: (x * (x.shape[0] & 5), 5 & x.shape[0], x.shape[0] & x[0].shape[0]),
+    "next power of two": lambda x: F.pad(
+        x, (0, 0, 0, (1 << (x.shape[0] - 1).bit_length()) - x.shape[0])
+    ),
+    "shifted by sizes": lambda x: (x * (1 << x.shape[0] // 2), 2 ** x.shape[0], 999 >> x.shape[0]),
+    "bit_count": lambda x: (x * x.shape[0].bit_count(), (-x.shape[0]).bit_count()),
     "in a range": lambda x: x * 2 if x.shape[0] in range(2, 200) else x,
     "in a range downwards": lambda x: x * (x.shape[0] in range(100, 1, -1)),
 }
@@ -307,6 +314,15 @@ OF_INTEGERS: Final[dict[str, Callable[[torch.Tensor, int], Any]]] = {
     "shift left": lambda x, n: (x * (n << 2), n << 70),
     "masks": lambda x, n: (x * (n & 7), n & -8, n & 5, n | 1, n ^ 3),
     "inverse": lambda x, n: (x * ~n, ~n),
+    "shifted by": lambda x, n: (1 << n, x * (100 >> n), 2**n),
+    "two numbers": lambda x, n: (
+        x * (n ^ 3),
+        n & (n - 1),
+        n | (n >> 1),
+        n.bit_count(),
+        0.5 + (n ^ 1),
+    ),
+    "no integers": lambda x, n: (x * (n ^ True), n | False, n ^ 0.5),
     "divmod": lambda x, n: (x * divmod(n, 5)[1], divmod(n, 5), divmod(n, -3), divmod(7, n)),
     "ranges": lambda x, n: (x * (n in range(-3, 3)), n in range(5, -5, -2), n in range(0)),
     "isqrt": lambda x, n: x * math.isqrt(n),

@@ -54,7 +54,7 @@ def wrap_list(capture: Capture, value: list[Any], source: Source) -> VariableTra
         return elements_of(capture, value, source)
 
     guards = guarded(capture, *type_guards(capture, value, source))
-    return OutsideListVariable(read, source, guards)
+    return OutsideListVariable(read, source, guards=guards)
 
 
 def tuple_builder(cls: type[TupleVariable]) -> Builder:

@@ -8,6 +8,7 @@ once in each call, exactly as eager code does, and kernels get the result as 64 
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable
 from struct import Struct
 from typing import Any, Final
@@ -85,8 +86,19 @@ Truncated = _operation("Truncated", "int({})", int)
 Rounded = _operation("Rounded", "round({})", round)
 IntegerRoot = _operation("IntegerRoot", "math.isqrt({})", math.isqrt)
 BitLength = _operation("BitLength", "int.bit_length({})", int.bit_length)
+BitCount = _operation("BitCount", "int.bit_count({})", int.bit_count)
 FloatBits = _operation("FloatBits", "float_bits({})", float_bits)  # what kernels take
-for _rounded in (RoundedDown, RoundedUp, Truncated, Rounded, IntegerRoot, BitLength, FloatBits):
+BITWISE: Final[dict[Callable[..., Any], type[FloatOperation]]] = {
+    operator.and_: _operation("BitwiseAnd", "({} & {})", operator.and_),
+    operator.or_: _operation("BitwiseOr", "({} | {})", operator.or_),
+    operator.xor: _operation("BitwiseXor", "({} ^ {})", operator.xor),
+    operator.lshift: _operation("LeftShift", "({} << {})", operator.lshift),
+    operator.rshift: _operation("RightShift", "({} >> {})", operator.rshift),
+}
+"""The operation of each operator of two integers that is none of the algebra of sizes."""
+
+for _rounded in (RoundedDown, RoundedUp, Truncated, Rounded, IntegerRoot, BitLength, BitCount,
+                 FloatBits, *BITWISE.values()):  # fmt: skip
     _rounded.is_integer = True
 
 FLOAT_OPERATIONS: Final[dict[str, type[FloatOperation]]] = {
@@ -106,8 +118,9 @@ FLOAT_OPERATIONS: Final[dict[str, type[FloatOperation]]] = {
 """The operation of each binary method of a symbolic number, when an operand is a float."""
 
 TOTAL: Final = (FloatSum, FloatDifference, FloatProduct, TrueDivision, AbsoluteValue, ToFloat, Sign,
-                FloatMaximum, FloatMinimum)  # fmt: skip
-"""Operations that raise for no float (a divisor is known not to be 0)."""
+                FloatMaximum, FloatMinimum, BitLength, BitCount, BITWISE[operator.and_],
+                BITWISE[operator.or_], BITWISE[operator.xor])  # fmt: skip
+"""Operations that raise for no number (a divisor is known not to be 0)."""
 
 MATH_FUNCTIONS: Final[dict[Callable[..., Any], type[FloatOperation]]] = {
     math.sqrt: SquareRoot,
@@ -117,6 +130,7 @@ MATH_FUNCTIONS: Final[dict[Callable[..., Any], type[FloatOperation]]] = {
     math.log10: DecimalLogarithm,
     math.isqrt: IntegerRoot,
     int.bit_length: BitLength,
+    int.bit_count: BitCount,
     math.sin: Sine,
     math.cos: Cosine,
     math.tanh: HyperbolicTangent,

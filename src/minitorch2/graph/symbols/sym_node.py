@@ -24,6 +24,7 @@ from minitorch2.graph.symbols.conditions import (
 )
 from minitorch2.graph.symbols.division import floor_div, modular_indexing, to_expr
 from minitorch2.graph.symbols.floats import (
+    BITWISE,
     FLOAT_OPERATIONS,
     AbsoluteValue,
     Rounded,
@@ -228,9 +229,11 @@ class SymNode:
         return decide(compare(">=", a, 0)) is True and decide(compare("<", a, b)) is True
 
     def pow(self, other: SymNode) -> SymNode:
-        """``a ** b``: a polynomial if b is a number; a symbolic exponent is specialised."""
+        """``a ** b``: a polynomial if b is a number; a shift if a is 2; else b is specialised."""
         if float in (self.pytype, other.pytype):
             return self._float("pow", other)
+        if self.expr == 2 and self.shape_env.holds(compare(">=", other.expr, 0)):
+            return self.make(BITWISE[operator.lshift](1, other.expr), int)
         exponent = self.shape_env.specialize(other.expr)
         if exponent < 0:
             return self._float("pow", self.make(exponent, int))

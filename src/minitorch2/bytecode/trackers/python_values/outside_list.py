@@ -1,19 +1,23 @@
-"""Lists that come from outside: their elements are read, and guarded, only if needed.
+"""Lists from outside and lists of data: their elements are read, and guarded, only if needed.
 
 A program that only appends to a log or a list of losses does not depend on how long it is already.
-So the length of a list is guarded only when the program does more with it than append.
+So the length of a list is guarded only when the program does more with it than append, or, of
+``x.tolist()``, more than pass it on.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
 
-from minitorch2.bytecode.guards import Guard
 from minitorch2.bytecode.guards.sources import Source
 from minitorch2.bytecode.trackers import operations
 from minitorch2.bytecode.trackers.base import VariableTracker
 from minitorch2.bytecode.trackers.interfaces import Evaluator, Residual
 from minitorch2.bytecode.trackers.python_values.sequence import ListVariable
+from minitorch2.graph.node import Node
+
+Elements: TypeAlias = list[VariableTracker]
 
 
 class OutsideListVariable(ListVariable):
@@ -24,23 +28,23 @@ class OutsideListVariable(ListVariable):
     """
 
     def __init__(
-        self, read: Callable[[], list[VariableTracker]], source: Source, guards: frozenset[Guard]
+        self, read: Callable[[], Elements], source: Source | None = None, **options: Any
     ) -> None:
         self._read = read
-        self._contents: list[VariableTracker] | None = None
-        self._appended: list[VariableTracker] = []
-        super().__init__([], source=source, guards=guards)
+        self._contents: Elements | None = None
+        self._appended: Elements = []
+        super().__init__([], source=source, **options)
         self._contents = None
 
     @property
-    def elements(self) -> list[VariableTracker]:
+    def elements(self) -> Elements:
         """The elements, with those appended; from here on the length is guarded."""
         if self._contents is None:
             self._contents = [*self._read(), *self._appended]
         return self._contents
 
     @elements.setter
-    def elements(self, elements: list[VariableTracker]) -> None:
+    def elements(self, elements: Elements) -> None:
         self._contents = elements
 
     def __repr__(self) -> str:
@@ -64,3 +68,30 @@ class OutsideListVariable(ListVariable):
             return super().mutation(residual, name)
         appended = ", ".join(residual.name_for(item) for item in self._appended)
         return [f"{name}.extend([{appended}])"]
+
+
+class DataListVariable(OutsideListVariable):
+    """``x.tolist()``; the residual code makes it, unless the program looks at its elements.
+
+    Args:
+        read: gives the trackers of the elements: numbers that only data will tell.
+        node, length: a copy of the tensor, and the size of its first dimension.
+    """
+
+    def __init__(self, read: Callable[[], Elements], node: Node, length: VariableTracker) -> None:
+        super().__init__(read)
+        self.node, self.length = node, length
+
+    py_append = ListVariable.py_append
+    py_extend = ListVariable.py_extend
+    mutation = ListVariable.mutation
+
+    def py___len__(self, evaluator: Evaluator) -> VariableTracker:
+        return self.length if self._contents is None else super().py___len__(evaluator)
+
+    def is_constant(self) -> bool:
+        return self._contents is not None and super().is_constant()
+
+    def rebuild(self, residual: Residual) -> str:
+        made = self._contents is not None
+        return super().rebuild(residual) if made else f"{residual.graph_output(self.node)}.tolist()"

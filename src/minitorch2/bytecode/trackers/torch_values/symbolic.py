@@ -30,6 +30,7 @@ from minitorch2.graph.node import Argument, Node
 from minitorch2.graph.symbols import expr_of, free_symbols, print_expr, print_naming
 from minitorch2.graph.symbols.conditions import AllOf, Comparison, Condition, Negation, compare
 from minitorch2.graph.symbols.floats import (
+    BITWISE,
     MATH_FUNCTIONS,
     TOTAL,
     FloatOperation,
@@ -46,9 +47,6 @@ PYTHON_TYPES: Final[dict[type, type]] = {
     torch.SymBool: bool,
 }
 
-_FIXING: Final = frozenset({operator.or_, operator.xor})
-"""Functions without a form in symbols: they fix their operands by guards."""
-
 _FORMS: Final[dict[Callable[..., Any], Callable[..., Any]]] = {
     operator.lshift: lambda number, places: number * 2**places,
     operator.rshift: lambda number, places: number // 2**places,
@@ -57,7 +55,7 @@ _FORMS: Final[dict[Callable[..., Any], Callable[..., Any]]] = {
     ),
     operator.invert: lambda number: -1 - number,
 }
-"""Functions of an integer in its algebra, where `_has_form`."""
+"""Functions of an integer in its algebra, where `_has_form`; otherwise they are `BITWISE`."""
 
 _DIVISIONS: Final[dict[Callable[..., Any], str]] = {
     operator.floordiv: "floordiv",
@@ -74,6 +72,7 @@ _METHODS: Final[dict[str, Any]] = {
     "__neg__": operator.neg,
     "__round__": round,
     "bit_length": int.bit_length,
+    "bit_count": int.bit_count,
 }
 
 
@@ -93,7 +92,7 @@ def compute(function: Callable[..., Any], *operands: VariableTracker) -> Variabl
             return _of_float(function, values[0])
         if not _is_algebra(function, values):
             return fold(function, operands)
-        result = _apply(_FORMS.get(function, function), values)
+        result = _apply(function, values)
     except TypeError:  # the function knows real numbers only, or Python's refusal is wanted
         return fold(function, operands)
     except (ArithmeticError, ValueError) as error:
@@ -107,6 +106,11 @@ def _apply(function: Callable[..., Any], values: Sequence[Any]) -> Any:
 
     Python does not: ``1.0 // 0.1`` is 9.
     """
+    if function in _FORMS and _has_form(function, *values):
+        return _FORMS[function](*values)
+    if function in BITWISE and (sizes := [v for v in values if isinstance(v, torch.SymInt)]):
+        made = BITWISE[function](*(expr_of(value + 0) for value in values))
+        return sizes[0].node.shape_env.number_of(made)
     name = _DIVISIONS.get(function)
     if name is None or not any(isinstance(value, float | torch.SymFloat) for value in values):
         return function(*values)
@@ -152,10 +156,12 @@ def _is_algebra(function: Callable[..., Any], values: Sequence[Any]) -> bool:
     """Return whether the function of these values is an expression or a condition."""
     if all(isinstance(value, bool | torch.SymBool) for value in values):
         return function in (operator.and_, operator.or_, operator.not_)
-    if function in _FIXING or any(not isinstance(value, _NUMBERS) for value in values):
+    if any(not isinstance(value, _NUMBERS) for value in values):
         return False
-    if function in _FORMS:
-        return _has_form(function, *values)
+    if function in BITWISE or function in _FORMS:
+        whole = all(isinstance(value, int | torch.SymInt) for value in values)
+        any_places = not function.__name__.endswith("shift") or unbacked_in(values[1])
+        return whole and bool(any_places or values[1] >= 0)
     is_power = function in (operator.pow, operator.ipow)
     if not is_power or isinstance(values[1], int | torch.SymInt) or unbacked_in(values[0]):
         return True

@@ -72,8 +72,6 @@ from minitorch2.graph.node import Argument, Node
 from minitorch2.graph.symbols.unbacked import unbacked_in
 from minitorch2.native.torch_internals.gradients import call_hooks_of
 
-LONGEST_LIST: Final = 16
-"""Elements that ``tolist`` reads one by one in the graph; Python reads longer ones at once."""
 INTEGERS: Final = (torch.int8, torch.int16, torch.int32, torch.int64)  # bytes are a mask
 
 
@@ -373,8 +371,6 @@ class TensorVariable(VariableTracker):
             return literal(getattr(self.fake.known, name)())
         if name in NUMBER_READS and not args and not kwargs:
             return self._read_number(evaluator, NUMBER_READS[name])
-        if name == "tolist":
-            return self._to_list(evaluator)
         if name in SCALAR_READS:
             unsupported("scalar-read", f"Tensor.{name} reads the data of a tensor")
         if name == "detach" and self.leaf_grad is not None:
@@ -403,14 +399,6 @@ class TensorVariable(VariableTracker):
         except DataDependentError as error:
             unsupported("scalar-read", f"Tensor.item reads the data of a tensor: {error.cause}")
         return number if convert is None else compute(convert, number) or number
-
-    def _to_list(self, evaluator: Evaluator) -> VariableTracker:
-        """``x.tolist()``: numbers that only data will tell."""
-        if self.fake.ndim == 0:
-            return self._read_number(evaluator, None)
-        if not isinstance(self.fake.numel(), int) or self.fake.numel() > LONGEST_LIST:
-            unsupported("scalar-read", "Tensor.tolist reads the data of a tensor")
-        return ListVariable([row._to_list(evaluator) for row in self.items(evaluator)])  # type: ignore[attr-defined]
 
     def without_gradient(self) -> TensorVariable:
         """Return the data of a leaf that is new: another tensor object on the same memory."""

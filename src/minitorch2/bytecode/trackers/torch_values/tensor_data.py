@@ -1,4 +1,4 @@
-"""``torch.tensor`` of numbers that vary and of tensors of no dimension, be they in lists.
+"""``torch.tensor`` of numbers that vary and of tensors of no dimension, and ``tolist``.
 
 torch.tensor([x.shape[0], x.sum()])   -->   stack([full((), s0), x.sum().detach()])
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator
-from typing import Final
+from typing import Any, Final
 
 import torch
 
@@ -15,13 +15,17 @@ from minitorch2.bytecode.trackers.base import Keywords, VariableTracker, unsuppo
 from minitorch2.bytecode.trackers.interfaces import Evaluator
 from minitorch2.bytecode.trackers.python_values.constant import ConstantVariable
 from minitorch2.bytecode.trackers.python_values.mapping import DictVariable
+from minitorch2.bytecode.trackers.python_values.outside_list import DataListVariable
 from minitorch2.bytecode.trackers.python_values.sequence import (
     ListVariable,
     SequenceVariable,
     TupleVariable,
 )
-from minitorch2.bytecode.trackers.torch_values.symbolic import SymbolicNumberVariable
-from minitorch2.bytecode.trackers.torch_values.tensor import TensorVariable
+from minitorch2.bytecode.trackers.torch_values.symbolic import SymbolicNumberVariable, from_number
+from minitorch2.bytecode.trackers.torch_values.tensor import SPECIAL_METHODS, TensorVariable
+from minitorch2.graph.symbols.unbacked import unbacked_in
+
+LONGEST_LIST: Final = 16  # elements that the graph reads one by one; Python reads more at once
 
 
 def holds_tensor(value: VariableTracker) -> bool:
@@ -83,3 +87,21 @@ def _stacked(evaluator: Evaluator, data: VariableTracker, kwargs: Keywords) -> V
         moved = {"device": ConstantVariable(torch.device("cpu")), **kwargs}
         return data.call_method(evaluator, "detach", [], {}).call_method(evaluator, "to", [], moved)
     return call(evaluator, "call_function", torch.full, [TupleVariable([]), data], kwargs)
+
+
+def to_list(tensor: TensorVariable, evaluator: Evaluator) -> VariableTracker:
+    """``x.tolist()``: numbers that only data will tell."""
+    if tensor.fake.ndim == 0:
+        return tensor.call_method(evaluator, "item", [], {})
+    data: Any = tensor.call_method(evaluator, "detach", [], {})
+    data = data.call_method(evaluator, "clone", [], {})
+
+    def read() -> list[VariableTracker]:
+        if unbacked_in(data.fake) or data.fake.numel() > LONGEST_LIST:
+            unsupported("scalar-read", "Tensor.tolist reads the data of a tensor")
+        return [to_list(row, evaluator) for row in data.items(evaluator)]
+
+    return DataListVariable(read, data.node, from_number(data.fake.shape[0]))
+
+
+SPECIAL_METHODS["tolist"] = to_list

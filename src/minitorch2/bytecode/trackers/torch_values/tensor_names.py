@@ -29,7 +29,7 @@ TENSOR_ATTRIBUTES: Final = words("T mT H mH real imag data")
 """Attributes that are tensors computed from this one."""
 
 SCALAR_READS: Final = words(
-    "item tolist is_nonzero __int__ __float__ __bool__ __complex__ __index__"
+    "item is_nonzero __int__ __float__ __bool__ __complex__ __index__"
     " __array__ __format__ __repr__ __str__"
 )
 """Methods that need the data."""
