@@ -16,6 +16,7 @@ from minitorch2.bytecode.building.guarding import (
     identity_guards,
     type_guards,
 )
+from minitorch2.bytecode.building.objects import wrap_object
 from minitorch2.bytecode.frames.skip_files import TORCH
 from minitorch2.bytecode.guards import Guard
 from minitorch2.bytecode.guards.sources import (
@@ -226,10 +227,17 @@ def wrap_method(capture: Capture, value: types.MethodType, source: Source) -> Va
     return method
 
 
+_OF_PARTIALS: Final = {
+    name: getattr(functools.partial, name) for name in ("func", "args", "keywords", "__call__")
+}
+
+
 def wrap_partial(
     capture: Capture, value: functools.partial[Any], source: Source
 ) -> VariableTracker:
-    """Return the tracker of a `functools.partial`."""
+    """Return the tracker of a `functools.partial`, or of an object of a class that changes it."""
+    if any(getattr(type(value), name) is not member for name, member in _OF_PARTIALS.items()):
+        return wrap_object(capture, value, source)
     guards = guarded(capture, *type_guards(capture, value, source))
     function = capture.wrap(value.func, AttributeSource(source, "func"))
     args = capture.wrap(value.args, AttributeSource(source, "args"))

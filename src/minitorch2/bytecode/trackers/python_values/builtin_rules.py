@@ -322,7 +322,17 @@ for _function, _name in _UNARY_METHODS.items():
     _by_method(_function, _name)
 
 
-@models(pow, math.pow)
+@models(math.pow)
+def float_power(
+    evaluator: Evaluator, base: VariableTracker, exponent: VariableTracker
+) -> VariableTracker:
+    """``math.pow(base, exponent)``, a number of floats also where an operand is a tensor"""
+    to_float = evaluator.capture.wrap(float, None)
+    numbers = [to_float.call(evaluator, [value], {}) for value in (base, exponent)]
+    return operations.binary(evaluator, "**", *numbers)
+
+
+@models(pow)
 def power(
     evaluator: Evaluator,
     base: VariableTracker,

@@ -313,7 +313,7 @@ class PartialVariable(VariableTracker):
         self.kwargs, self.real = dict(kwargs), real
 
     def python_type(self) -> type:
-        return functools.partial
+        return functools.partial if self.real is None else type(self.real)
 
     def get_attribute(self, evaluator: Evaluator, name: str) -> VariableTracker:
         if name == "func":
@@ -338,7 +338,7 @@ class PartialVariable(VariableTracker):
         if name == "__call__":
             return GetAttrVariable(self, name)
         if name == "__class__":
-            return evaluator.capture.wrap(functools.partial, None)
+            return evaluator.capture.wrap(self.python_type(), None)
         if self.source is not None and self.real is not None:
             place = AttributeSource(self.source, "__dict__")
             found = evaluator.capture.wrap(self.real.__dict__, place)
@@ -349,7 +349,10 @@ class PartialVariable(VariableTracker):
             return literal(getattr(functools.partial, name))
         if name in dir(functools.partial):
             return super().get_attribute(evaluator, name)
-        return raise_observed(AttributeError, f"'partial' object has no attribute {name!r}")
+        kind = self.python_type()
+        if name in dir(kind):
+            unsupported("attribute", f"{kind.__name__}.{name}")
+        return raise_observed(AttributeError, f"{kind.__name__!r} object has no attribute {name!r}")
 
     def set_attribute(self, evaluator: Evaluator, name: str, value: VariableTracker) -> None:
         evaluator.capture.side_effects.store_attribute(self, name, value)

@@ -21,6 +21,7 @@ from torch.autograd import functional
 
 from minitorch2.bytecode.guards import Guard
 from minitorch2.bytecode.guards.sources import ClosureSource, Source
+from minitorch2.bytecode.guards.torch_state import Setting
 from minitorch2.bytecode.polyfills import transforms as polyfills
 from minitorch2.bytecode.trackers.base import Arguments, Keywords, VariableTracker, unsupported
 from minitorch2.bytecode.trackers.interfaces import Capture, Evaluator, Residual
@@ -41,6 +42,7 @@ from minitorch2.graph.fake_tensor import FakeTensor, meta_tensor, same_storage
 from minitorch2.graph.graph_module import GraphModule
 from minitorch2.graph.node import Node
 from minitorch2.graph.transforms import Transform
+from minitorch2.native.torch_internals.gradients import are_transforms_active
 
 _CODE: Final = "function-transform"
 
@@ -159,6 +161,13 @@ def _codes() -> dict[CodeType, Any]:
     composed = (torch.func.hessian,)  # its code is that of another transform
     made = (transform for transform in TRANSFORMS if transform not in composed)
     return {transform(torch.sin).__code__: transform for transform in made}
+
+
+@handles(are_transforms_active)
+def transforms_are_active(evaluator: Evaluator) -> VariableTracker:
+    """Answer whether a transform of `torch.func` runs: the program's, or one around its call."""
+    evaluator.capture.add_guard(Setting(are_transforms_active, (), "False"))
+    return ConstantVariable(any(kind != "functional" for kind in evaluator.capture.transforms))
 
 
 # The functions themselves -------------------------------------------------------------------------
