@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 
 import torch
 
-from minitorch2.lazy.step import Step
+from minitorch2.lazy.step import Step, owns_memory
 from minitorch2.lazy.trie import ENTERED, MISS, Form
 from minitorch2.lazy.value import LazyTensor, Value, ref_of
 from minitorch2.native.torch_internals.gradients import is_wrapped_by_transform
@@ -94,7 +94,7 @@ def _enter(
         return MISS
     storage = data.untyped_storage()
     memory = int(storage._cdata)
-    if memory in step.memories or not storage.resizable():
+    if memory in step.memories or not (storage.resizable() or owns_memory(data)):
         return MISS
     assert value is not None
     step.memories[memory] = len(step.inputs)

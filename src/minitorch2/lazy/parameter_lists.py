@@ -26,6 +26,7 @@ from torch.optim.optimizer import (
 from torch.overrides import TorchFunctionMode
 
 from minitorch2.graph.fake_tensor import flat
+from minitorch2.lazy.step import owns_memory, trust
 from minitorch2.lazy.value import LazyTensor
 from minitorch2.native.torch_internals.modes import (
     DisableTorchFunction,
@@ -77,6 +78,7 @@ def lists_of_parameters(guard: Away) -> Iterator[None]:
             for group in changed:
                 group["foreach"] = True
             if _is_alone(optimizer):
+                _trust_state(optimizer)
                 guard.leave()
 
     def restore(*_: Any) -> None:
@@ -105,6 +107,18 @@ def _is_alone(optimizer: Optimizer) -> bool:
         return False
     kinds = {type(p) for group in optimizer.param_groups for p in group["params"]}
     return kinds <= _KINDS
+
+
+def _trust_state(optimizer: Optimizer) -> None:
+    """Let the step hold the state of an optimizer that was loaded from a file.
+
+    PyTorch marks the memory of such tensors as it marks that of NumPy's arrays. No array shows it.
+    """
+    with DisableTorchFunction():
+        for state in optimizer.state.values():
+            for tensor in state.values():
+                if type(tensor) is torch.Tensor and not owns_memory(tensor):
+                    trust(tensor)
 
 
 _KINDS: Final = {torch.Tensor, torch.nn.Parameter, LazyTensor}

@@ -23,7 +23,7 @@ from minitorch2.lazy.event import END, FLOAT, INT, LIST
 from minitorch2.lazy.expect import expect
 from minitorch2.lazy.infer import fake_of, infer
 from minitorch2.lazy.plan import Plan, plan_of
-from minitorch2.lazy.step import COUNTS, Step, memory_of
+from minitorch2.lazy.step import COUNTS, Step, memory_of, owns_memory
 from minitorch2.lazy.trie import Event, Numbers
 from minitorch2.lazy.value import LazyTensor, Meta, Metas, Operator, Ref, Value
 from minitorch2.native.torch_internals.gradients import is_wrapped_by_transform
@@ -208,7 +208,7 @@ def value_of_plain(step: Step, tensor: torch.Tensor, *, shares: bool) -> Value:
         raise NotPlainError
     if not step.in_region or (not shares and _is_free_number(step, tensor)):
         return step.copy_of(tensor)
-    if tensor.untyped_storage().resizable():
+    if owns_memory(tensor):
         value = step.plain[id(tensor)] = Value(tensor)
         return value
     if shares:
@@ -258,7 +258,7 @@ def _enter(step: Step, value: Value) -> Ref:
         return _enter_view(step, value)
     data = value.data
     assert data is not None
-    if not data.untyped_storage().resizable():
+    if not owns_memory(data):
         raise NotPlainError  # NumPy reads and writes this memory whenever it likes
     first = step.memories.setdefault(memory_of(data), len(step.inputs))
     memory = None if first == len(step.inputs) else (first, _distance(step, first, data))

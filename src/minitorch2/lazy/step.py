@@ -208,6 +208,22 @@ class Step:
         return self._converter.convert(data.detach())
 
 
+def owns_memory(tensor: torch.Tensor) -> bool:
+    """Return whether no other library may read or write a tensor's memory at any time."""
+    trusted = _TRUSTED.get(id(tensor))
+    return tensor.untyped_storage().resizable() or (trusted is not None and trusted() is tensor)
+
+
+def trust(tensor: torch.Tensor) -> None:
+    """Note that no other library uses the memory of a tensor, although PyTorch marks it so."""
+    key = id(tensor)
+    _TRUSTED[key] = weakref.ref(tensor, lambda _: _TRUSTED.pop(key, None))
+
+
+_TRUSTED: Final[dict[int, weakref.ref[torch.Tensor]]] = {}
+"""By the identity of tensors, while they live."""
+
+
 def memory_of(data: torch.Tensor) -> int:
     """Return the identity of a real tensor's memory."""
     return int(data.untyped_storage()._cdata)

@@ -2,8 +2,10 @@
 
 import copy
 import gc
+import io
 from contextlib import nullcontext
 
+import numpy
 import pytest
 import torch
 
@@ -568,3 +570,66 @@ def test_data_whose_dimension_of_one_element_has_another_stride():
                 y = x.clone()
                 strides = y.stride()
             assert strides == x.clone().stride() == (step,)
+
+
+# Training loops -----------------------------------------------------------------------------------
+
+
+def losses_of(optimizer_of, is_lazy, steps=8, between=lambda optimizer, number: None):
+    torch.manual_seed(0)
+    layer, losses = torch.nn.Linear(4, 4), []
+    optimizer = optimizer_of(layer.parameters())
+    for number in range(steps):
+        between(optimizer, number)
+        with lazy.lazily(eager_first=False) if is_lazy else nullcontext():
+            optimizer.zero_grad()
+            loss = layer(torch.randn(3, 4)).square().mean()
+            loss.backward()
+            optimizer.step()
+        losses.append(loss.item())
+    return losses
+
+
+def cycle(optimizer, number):
+    """Change what `OneCycleLR` changes."""
+    group = optimizer.param_groups[0]
+    group["lr"], group["betas"] = 0.01 * (1 + number), (0.95 - 0.01 * number, 0.99)
+
+
+@pytest.mark.parametrize("name", ["Adam", "AdamW", "NAdam", "RAdam"])
+def test_a_schedule_of_momenta_compiles_no_program_for_each_of_them(name):
+    """The decomposition of `lerp` asked its weight for its value: each step was compiled."""
+    make = getattr(torch.optim, name)
+    wanted = losses_of(make, is_lazy=False, between=cycle)
+    with config.patch(backend=""):
+        given = losses_of(make, is_lazy=True, between=cycle)
+    assert given == pytest.approx(wanted, rel=1e-4)
+    assert lazy.metrics().compiled <= 2  # RAdam has a step without a correction, then with one
+
+
+def load_again(optimizer, number):
+    """Resume from a file, as behind a restart."""
+    if number == 3:
+        file = io.BytesIO()
+        torch.save(optimizer.state_dict(), file)
+        file.seek(0)
+        optimizer.load_state_dict(torch.load(file, weights_only=True))
+
+
+def test_the_state_of_an_optimizer_out_of_a_file_enters_the_step():
+    """PyTorch marks such memory as it marks NumPy's, so each operator ran in eager mode."""
+    wanted = losses_of(torch.optim.AdamW, is_lazy=False, between=load_again)
+    given = losses_of(torch.optim.AdamW, is_lazy=True, between=load_again)
+    assert given == pytest.approx(wanted, rel=1e-4)
+    assert not lazy.metrics().counts.fallbacks
+    assert lazy.metrics().compiled <= 2
+
+
+def test_memory_of_numpy_is_still_written_at_once():
+    array = numpy.zeros(3, dtype="float32")
+    tensor = torch.from_numpy(array)
+    for _ in range(4):
+        with lazy.lazily(eager_first=False):
+            before = float(array[0])
+            tensor.add_(1)
+            assert array[0] == before + 1

@@ -47,10 +47,9 @@ def lerp(start: Tensor, end: Tensor, weight: Any) -> Tensor:
     if isinstance(weight, Tensor):
         near, far = start + weight * distance, end - distance * (1 - weight)
         return torch.where(torch.abs(weight) < 0.5, near, far)
-    share = float(weight)
-    if abs(share) < 0.5:
-        return start + distance * share
-    return end - distance * (1 - share)
+    is_near = -0.5 < weight < 0.5  # a weight that varies stays a symbol on its side
+    result: Tensor = start + distance * weight if is_near else end - distance * (1 - weight)
+    return result
 
 
 @register_decomposition(aten.rsub.Tensor)
