@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import count
 from typing import Any, TypeAlias
 
@@ -27,7 +28,10 @@ from minitorch2.errors import BackendError
 from minitorch2.foundation.module_names import is_in_package
 from minitorch2.graph.compiled_graph import BoxedCall
 from minitorch2.graph.graph_module import GraphModule
-from minitorch2.native.torch_internals.gradients import innermost_saved_tensor_hooks
+from minitorch2.native.torch_internals.gradients import (
+    call_in_grad_mode,
+    innermost_saved_tensor_hooks,
+)
 from minitorch2.native.torch_internals.pytree import TreeSpec, tree_unflatten
 
 Run: TypeAlias = Callable[..., Sequence[Any]]
@@ -64,7 +68,7 @@ class CompiledProgram:
             run = _unless_hooked(run, module)
         if self.plan.function and not torch.is_grad_enabled():
             # It switches the mode on by itself; what it computed before is not differentiable.
-            run = torch.enable_grad()(run)
+            run = partial(call_in_grad_mode, True, run)
         run.writes_last = True  # type: ignore[attr-defined]
         run.compiled = None if attributes else self  # type: ignore[attr-defined]
         return run

@@ -8,14 +8,14 @@ The compiled graph is functional. A program must keep PyTorch's own semantics of
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, TypeAlias
 
 import torch
 
 from minitorch2.autograd.functionalize import ViewStep
+from minitorch2.native.torch_internals.gradients import call_in_grad_mode
 from minitorch2.native.torch_internals.pytree import tree_leaves, tree_map
 
 
@@ -108,12 +108,7 @@ class Epilogue:
 
     def write(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
         """Perform the writes without autograd history, before the program is done."""
-        with torch.no_grad():
-            for mutation in self.mutations:
-                target = _seen(inputs[mutation.input_index], mutation.views, outputs)
-                value = outputs[mutation.output_index]
-                if value is not target and not mutation.differentiable:
-                    target.copy_(value)
+        call_in_grad_mode(False, self._copy_in_turn, inputs, outputs, differentiable=False)
 
     def _copy_at_once(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> bool:
         """Copy all values with one launch for each dtype, if the values are new.
@@ -130,19 +125,21 @@ class Epilogue:
         groups: dict[torch.dtype, list[tuple[torch.Tensor, torch.Tensor]]] = {}
         for target, value in pairs:
             groups.setdefault(target.dtype, []).append((target, value))
-        with torch.no_grad():
-            for group in groups.values():
-                targets, values = zip(*group, strict=True)
-                torch._foreach_copy_(targets, values)
+        for group in groups.values():
+            call_in_grad_mode(False, torch._foreach_copy_, *zip(*group, strict=True))
         return True
 
-    def _copy_in_turn(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
+    def _copy_in_turn(
+        self, inputs: Sequence[Any], outputs: Sequence[Any], differentiable: bool = True
+    ) -> None:
         for mutation in self.mutations:
             target = _seen(inputs[mutation.input_index], mutation.views, outputs)
             value = outputs[mutation.output_index]
             if value is target:  # computed there
                 continue
-            with nullcontext() if mutation.differentiable else torch.no_grad():
+            if not mutation.differentiable:
+                call_in_grad_mode(False, target.copy_, value)
+            elif differentiable:
                 target.copy_(value)
 
 
@@ -176,8 +173,8 @@ def _make(result: Result, inputs: Sequence[Any], outputs: Sequence[Any]) -> Any:
     if isinstance(result, Constant):
         return result.value
     base = (outputs if isinstance(result, OutputView) else inputs)[result.index]
-    with torch.no_grad() if result.cut else nullcontext():
-        tensor = _seen(base, result.views, outputs)
+    seen = partial(call_in_grad_mode, False, _seen) if result.cut else _seen
+    tensor = seen(base, result.views, outputs)
     # A view taken under no_grad, or detached, must not bring the base's history with it.
     return (
         tensor.detach()

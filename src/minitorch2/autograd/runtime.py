@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from functools import partial
 from importlib import import_module
 from operator import itemgetter
 from typing import Any, TypeAlias
@@ -28,6 +28,8 @@ from minitorch2.graph.passes.simplify_sizes import settle_sizes
 from minitorch2.logs import compile_id, compiling, get_logger
 from minitorch2.native.torch_internals.gradients import (
     are_transforms_active,
+    call_in_grad_mode,
+    call_without_autocast,
     count_users_of_storage,
     is_batched,
     is_batched_by_autograd,
@@ -281,8 +283,7 @@ def make_function(
             sources = [t for t in arguments if isinstance(t, torch.Tensor)]
             if any(t.is_floating_point() for t in sources[: -len(plan.tangents)]):
                 sources.append(torch.empty(0, requires_grad=True))  # copies have no history
-            with torch.no_grad():
-                found = tuple(call(arguments))
+            found = tuple(call_in_grad_mode(False, call, arguments))
             return differentiable_once(found, sources)
 
     # A derived class asks, at each call, which of several functions this one is.
@@ -409,53 +410,17 @@ def differentiable_once(results: tuple[Any, ...], sources: list[torch.Tensor]) -
     return tuple(None if t is None else next(marked) for t in results)
 
 
-def autocast_disabled() -> AbstractContextManager[object] | None:
-    """Return a context that switches autocast off, or None if it is off: the graphs hold the casts
-    already.
-    """
-    devices = [device for device in ("cpu", "cuda") if torch.is_autocast_enabled(device)]
-    if not devices:
-        return None
-    return _AutocastDisabled(tuple(devices))
-
-
-class _AutocastDisabled(AbstractContextManager[object]):
-    """Reusable, unlike ``torch.autocast`` instances that nest their own state."""
-
-    def __init__(self, devices: tuple[str, ...]) -> None:
-        self.devices = devices
-
-    def __enter__(self) -> object:
-        for device in self.devices:
-            torch.set_autocast_enabled(device, False)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for device in self.devices:
-            torch.set_autocast_enabled(device, True)
-
-
 def without_grad(call: BoxedCall) -> BoxedCall:
     """Return ``call`` run with grad mode off: the values of a compiled graph have no history."""
-
-    def run(arguments: list[Any]) -> list[Any]:  # `torch.no_grad()(call)` is slower
-        with torch.no_grad():
-            return call(arguments)
-
-    return run
+    return partial(call_in_grad_mode, False, call)
 
 
 def without_autocast(call: BoxedCall) -> BoxedCall:
     """``call`` run with autocast off, if it is on at compile time; the casts are in the graph."""
-    off = autocast_disabled()
-    if off is None:
-        return call
-
-    def run(arguments: list[Any]) -> list[Any]:
-        with off:
-            return call(arguments)
-
-    return run
+    for device in ("cpu", "cuda"):
+        if torch.is_autocast_enabled(device):
+            call = partial(call_without_autocast, device, call)
+    return call
 
 
 def without_views(call: BoxedCall, count: int) -> BoxedCall:

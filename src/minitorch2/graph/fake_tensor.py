@@ -35,7 +35,7 @@ from minitorch2.graph.user_kernels import NoSymbolsError, run_user_kernel, user_
 from minitorch2.graph.wrapper_tensors import is_wrapper, with_parts
 from minitorch2.native.torch_internals import dispatch
 from minitorch2.native.torch_internals.dispatch import DisableTorchDispatch
-from minitorch2.native.torch_internals.gradients import is_wrapped_by_transform
+from minitorch2.native.torch_internals.gradients import InferenceSwitch, is_wrapped_by_transform
 from minitorch2.native.torch_internals.modes import fake_mode_of_pytorch
 from minitorch2.native.torch_internals.operators import OpOverload as Operator
 
@@ -66,7 +66,7 @@ class FakeTensor(torch.Tensor):
 
     @staticmethod
     def __new__(cls, meta: torch.Tensor, device: torch.device) -> FakeTensor:
-        with torch.inference_mode(meta.is_inference()):
+        with InferenceSwitch(meta.is_inference()):
             fake: FakeTensor = dispatch.make_wrapper_tensor(
                 cls,
                 meta.size(),
@@ -217,7 +217,7 @@ class FakeConverter:
             raise _layout_error(tensor)
         if is_wrapped_by_transform(tensor):
             raise UnsupportedError("a tensor that outlived its transform has no memory to show")
-        with torch.inference_mode(tensor.is_inference()):
+        with InferenceSwitch(tensor.is_inference()):
             if sizes is None:
                 meta = self._meta(tensor)
             else:

@@ -47,6 +47,7 @@ from minitorch2.lazy.value import (
 )
 from minitorch2.lazy.window import WINDOWS, check_windows, note_window
 from minitorch2.native.torch_internals.dispatch import make_wrapper_tensor
+from minitorch2.native.torch_internals.gradients import InferenceSwitch
 
 _NOTHING: Final[dict[Any, Any]] = {}
 
@@ -192,7 +193,7 @@ def _results(
         )
         # A view of an ordinary tensor is one in inference mode, too: it counts versions.
         is_ordinary = step.is_inference and not args[0].is_inference()
-        with torch.inference_mode(False) if is_ordinary else _AS_IT_IS:
+        with InferenceSwitch(False) if is_ordinary else _AS_IT_IS:
             made = [
                 _promise(step, meta, offset, view, next(real, None))
                 for meta, view in zip(metas, views, strict=True)

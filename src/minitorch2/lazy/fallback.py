@@ -17,6 +17,7 @@ from minitorch2.lazy.interpret import with_memory
 from minitorch2.lazy.plan import PACK, Plan
 from minitorch2.lazy.step import COUNTS, memory_of
 from minitorch2.lazy.value import LazyTensor, Operator, Value, follow
+from minitorch2.native.torch_internals.gradients import InferenceSwitch
 
 
 def run_fallback(
@@ -68,7 +69,7 @@ def as_lazy(data: torch.Tensor) -> torch.Tensor:
     plain = data.resolve_conj().resolve_neg()
     # A view of an ordinary tensor is one in inference mode, too: it counts versions.
     is_ordinary = torch.is_inference_mode_enabled() and not plain.is_inference()
-    with torch.inference_mode(False) if is_ordinary else nullcontext():
+    with InferenceSwitch(False) if is_ordinary else nullcontext():
         return LazyTensor.of(plain)
 
 

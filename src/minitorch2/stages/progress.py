@@ -47,8 +47,8 @@ def _noticed(name: str) -> Iterator[None]:
     timer = threading.Timer(seconds, _notice, (name, seconds))
     timer.daemon = True
     token = _IS_WATCHED.set(True)
-    timer.start()
     try:
+        timer.start()
         yield
     finally:
         timer.cancel()

@@ -180,8 +180,7 @@ class _Machinery:
     def __init__(self, layout: FrameLayout) -> None:
         self.table = (ctypes.c_uint64 * (1 + 2 * MOST_THREADS))()
         keep_forever(self.table)
-        self._free_rows = list(reversed(range(MOST_THREADS)))
-        self._used_rows: set[int] = set()
+        self._owners: dict[int, int] = {}
         self._lock = new_lock()
         self._previous: int | None = None
         extra_type = ctypes.PYFUNCTYPE(ctypes.c_ssize_t, ctypes.c_void_p)
@@ -230,24 +229,27 @@ class _Machinery:
     def take_row(self) -> int:
         """Take a row of the table for this thread; the first one installs the hook."""
         with self._lock:
-            if not self._free_rows:
+            row = next((r for r in range(MOST_THREADS) if r not in self._owners), None)
+            if row is None:
                 raise UnsupportedPythonError(f"more than {MOST_THREADS} threads compile at once")
-            if not self._used_rows:
+            if not self._owners:
                 interpreter = get_interpreter()
                 self._previous = get_frame_evaluator(interpreter)
                 set_frame_evaluator(interpreter, self._hook)
-            row = self._free_rows.pop()
-            self._used_rows.add(row)
-            self.table[0] = max(self._used_rows) + 1
+            self._owners[row] = _thread.address
+            self.table[0] = max(self._owners) + 1
             return row
 
     def give_row(self, row: int) -> None:
-        """Give a row back; the last one uninstalls the hook."""
+        """Give this thread's row back; the last one uninstalls the hook.
+
+        An interrupted call may be repeated, also when another thread has taken the row.
+        """
         with self._lock:
-            self._used_rows.remove(row)
-            self._free_rows.append(row)
-            self.table[0] = max(self._used_rows, default=-1) + 1
-            if not self._used_rows:
+            if self._owners.get(row) == _thread.address:
+                del self._owners[row]
+            self.table[0] = max(self._owners, default=-1) + 1
+            if not self._owners:
                 set_frame_evaluator(get_interpreter(), self._previous)
 
 
@@ -305,10 +307,10 @@ class _Switch(AbstractContextManager[None]):
         table[at] = 0
         table[at + 1] = self._saved[1]
         table[at] = self._saved[0]
-        self._entered = 0
         if self._owned:
-            _thread.row = None
             machinery().give_row(row)
+            _thread.row = None
+        self._entered = 0
 
 
 @cache

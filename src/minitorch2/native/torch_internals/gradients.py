@@ -3,13 +3,16 @@
 from collections import OrderedDict
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch._C import _autograd, _functorch
 
+R = TypeVar("R")
+
 write_grad_mode = torch._C._set_grad_enabled
 InferenceSwitch = torch._C._InferenceMode
+"""``torch.inference_mode(mode)`` as a context manager in C, which a signal does not cut off."""
 current_autograd_node = torch._C._current_autograd_node
 write_multithreading = torch._C._set_multithreading_enabled
 is_multithreading_enabled = torch._C._is_multithreading_enabled
@@ -25,6 +28,30 @@ innermost_transform = _functorch.peek_interpreter_stack
 is_batched = _functorch.is_batchedtensor
 is_batched_by_autograd = _functorch.is_legacy_batchedtensor
 is_wrapped_by_transform = _functorch.is_functorch_wrapped_tensor
+
+
+def call_in_grad_mode(mode: bool, function: Callable[..., R], *args: Any, **kwargs: Any) -> R:
+    """Call a function in a grad mode; then the mode is as before, also after Ctrl-C.
+
+    Python raises for a signal when a call has returned, so never between ``finally`` and the end
+    of the first call there, if that calls a C function. ``torch.no_grad()`` is a Python class: cut
+    off in its ``__exit__``, it leaves grad mode off.
+    """
+    enabled = torch.is_grad_enabled()
+    try:
+        write_grad_mode(mode)
+        return function(*args, **kwargs)
+    finally:
+        write_grad_mode(enabled)
+
+
+def call_without_autocast(device: str, function: Callable[..., R], *args: Any) -> R:
+    """Call a function with autocast off for a type of device; then it is on, also after Ctrl-C."""
+    try:
+        torch.set_autocast_enabled(device, False)
+        return function(*args)
+    finally:
+        torch.set_autocast_enabled(device, True)
 
 
 def forward_level() -> int:

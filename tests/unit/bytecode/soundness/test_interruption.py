@@ -41,13 +41,13 @@ def program(x):
     return z * 2
 
 
-def leaves_a_block(frame):
-    """Whether the next instructions call `__exit__`. Python handles no signal before that call."""
+def no_signal_comes(frame):
+    """Whether Python handles no signal here: before a call of `__exit__`, and before a `try`."""
     code = frame.f_code.co_code[frame.f_lasti :: 2]
-    return code.startswith(bytes([dis.opmap["LOAD_CONST"]] * 3)) or code[0] == PUSH_EXC_INFO
+    return code.startswith(bytes([dis.opmap["LOAD_CONST"]] * 3)) or code[0] in WITHOUT_SIGNALS
 
 
-PUSH_EXC_INFO = dis.opmap["PUSH_EXC_INFO"]
+WITHOUT_SIGNALS = (dis.opmap["PUSH_EXC_INFO"], dis.opmap["NOP"])
 
 
 def is_of_the_compiler(frame):
@@ -74,7 +74,7 @@ class Interrupter:
         return self.line if self.frames(frame) else None
 
     def line(self, frame, event, argument):
-        if event == "line" and not leaves_a_block(frame):
+        if event == "line" and not no_signal_comes(frame):
             self.count += 1
             if self.count == self.at:
                 raise Stop

@@ -121,7 +121,7 @@ def made_in_inference(outputs: Sequence[Node]) -> dict[Node, Callable[..., torch
 def as_inference_tensor(tensor: torch.Tensor) -> torch.Tensor:
     """Return a tensor of inference mode on a tensor's memory."""
     place = tensor.storage_offset(), tensor.size(), tensor.stride()
-    with torch.inference_mode():
+    with InferenceSwitch(True):
         return tensor.new_empty(0).set_(tensor.untyped_storage(), *place)
 
 
