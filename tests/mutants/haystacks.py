@@ -30,6 +30,7 @@ from minitorch2.explorer.bisection.programs import Program
 from minitorch2.explorer.bisection.trials import Earlier
 from minitorch2.graph import passes
 from minitorch2.graph.graph_module import GraphModule
+from tests import conftest  # noqa: F401 - as in the tests, kernels of Triton are interpreted
 from tests.mutants import needles
 from tests.mutants.left_out import why_left_out
 from tests.mutants.mutants import MUTANTS, Mutant

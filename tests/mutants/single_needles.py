@@ -165,6 +165,24 @@ def reads_old(a: int, b: int, n: int) -> int:
     return a * 100 + b * 10 + c
 
 
+@single("a region swallows what is printed between its operators", ROW, **SCRIPT)
+def prints_between(x: Tensor) -> Tensor:
+    y = x.neg()
+    print(y)
+    x.neg_()
+    return x
+
+
+@single(
+    "a node that a later one depends on is moved out of a region behind it",
+    X.clone(), 1, **SCRIPT,
+)  # fmt: skip
+def writes_to_element(x: Tensor, n: int) -> int:
+    parts = [x]
+    parts[0][1].neg_()
+    return n
+
+
 # Lazy steps
 
 LAZY: dict[str, Any] = {"floor": "lazy", "frontend": "lazy"}
@@ -183,6 +201,14 @@ SINGLE["a step does not know that it writes"] = Single(adds_to_view, [X], **LAZY
 SINGLE["a program runs steps of any numbers"] = Single(
     adds_to_view, [torch.ones(2, 5)], earlier=[[X]] * 4, **LAZY
 )
+
+
+@single(
+    "inputs that share memory are inputs apart", X, ROW.new_ones(4), earlier=[[X, X[0]]] * 4, **LAZY
+)
+def doubles_first(x: Tensor, y: Tensor) -> Tensor:
+    x.mul_(2)
+    return y + 1
 
 
 @single("a step does not know that it is in a region", X, **LAZY)

@@ -77,8 +77,12 @@ def explore(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m minitorch2 explore", description=explore.__doc__
     )
-    parser.add_argument("-o", "--output", type=Path, default=Path("explorer.html"))
-    parser.add_argument("--json", action="store_true", help="write the records instead of the page")
+    parser.add_argument(
+        "-o", "--output", type=Path, help="a file for the page, in place of explorer.html"
+    )
+    parser.add_argument(
+        "--json", action="store_true", help="the records as JSON: printed, or written to OUTPUT"
+    )
     options = script_options(parser, arguments)
     recorder = Recorder()
     try:
@@ -89,8 +93,12 @@ def explore(arguments: Sequence[str]) -> int:
     finally:
         store = recorder.store
         text = json.dumps(store.as_data()) if options.json else page_of(store, options.script.name)
-        options.output.write_text(text, encoding="utf-8")
-        print(f"{options.output}: {_counted(store)}")
+        if options.json and options.output is None:
+            print(text)
+        else:
+            output: Path = options.output or Path("explorer.html")
+            output.write_text(text, encoding="utf-8")
+            print(f"{output}: {_counted(store)}")
     return status
 
 
@@ -124,11 +132,16 @@ def profile(arguments: Sequence[str]) -> int:
     stated = [None if each is None else each * 1e9 for each in (options.bandwidth, options.peak)]
     limits = limits_of(device, *stated)
     log = PlanLog()
+    os.environ.setdefault("KINETO_LOG_LEVEL", _SILENT)
     with _everywhere(log), torch.profiler.profile(profile_memory=True) as recorded:
         status = run_script(options)
     found = profile_of(recorded, log, limits, options.output)
     print(json.dumps(found.as_data(), indent=1) if options.json else "\n".join(found.lines()))
     return status
+
+
+_SILENT = "6"
+"""The level of PyTorch's profiler above that of the lines it prints at each start and stop."""
 
 
 def _counted(store: Store) -> str:

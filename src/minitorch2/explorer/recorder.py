@@ -57,10 +57,10 @@ class Recorder(stages.StageLog):
     def add(self, stage: stages.Stage, subject: object = None) -> None:
         """Take in a stage, and show its subject in the compilation that is under way."""
         super().add(stage)
-        making = self._making() if stage.name != "as_is" else self._outside
         if subject is None and stage.name == "wrapper.py":
-            loops.show_program(making, stage.text)
+            loops.show_program(self._making(), stage.text)
         elif subject is not None and stage.name in MAKERS:
+            making = self._making() if stage.name != "as_is" else self._outside
             MAKERS[stage.name](making, stage.text, subject)
 
     def charge(self, name: str, seconds: float, start: float, elapsed: float) -> None:

@@ -114,7 +114,8 @@ def recompiles_of(job: Job) -> list[dict[str, Any]]:
     last: dict[tuple[object, ...], dict[str, Any]] = {}
     for process in job.processes:
         for line in process.of("recompile"):
-            last[process.name, line["function"], line["entry"], line["guard"], line["what"]] = line
+            key = process.name, line["function"], line["entry"], line["guard"], line["what"]
+            last[key] = line | {"process": process.name}
     return list(last.values())
 
 
@@ -137,11 +138,15 @@ def summary_lines(job: Job) -> Iterator[str]:
         yield f"{cache}: " + ", ".join(
             f"{n} {name.split('_')[1]}" for name, n in found.items() if n
         )
-    yield from _section("graph breaks", [cost.lines() for cost in break_costs(job)])
+    costs = break_costs(job)
+    broken = sum(cost.times for cost in costs)
+    yield from _section("graph breaks", [cost.lines() for cost in costs], broken, "line")
     causes: dict[tuple[str, ...], list[dict[str, Any]]] = {}
     for each in data["recompiles"]:
         causes.setdefault(tuple(each[name] for name in CAUSE), []).append(each)
-    yield from _section("compiled again", map(_recompile_lines, causes.values()))
+    everywhere = {process.name for process in job.processes}
+    reasons = [_recompile_lines(each, everywhere) for each in causes.values()]
+    yield from _section("compiled again", reasons, counts.get("recompiles", 0), "reason")
     yield from _section("functions that run in Python", map(_as_is_lines, data["as_is"]))
     yield from _section("fallbacks", _fallbacks(data["fallbacks"]))
     yield "calls that compiled:"
@@ -152,9 +157,11 @@ def _number(number: int, one: str, many: str) -> str:
     return f"{number} {one if number == 1 else many}"
 
 
-def _section(title: str, entries: Any) -> Iterator[str]:
+def _section(title: str, entries: Any, times: int = 0, one: str = "") -> Iterator[str]:
+    """Yield a title with the number of events, and of their entries if these are fewer."""
     found = list(entries)
-    yield f"{title}: {len(found)}"
+    fewer = f", by {_number(len(found), one, f'{one}s')}" if times > len(found) else ""
+    yield f"{title}: {max(times, len(found))}{fewer}"
     for lines in found:
         yield from (f"  {line}" for line in lines)
 
@@ -163,13 +170,15 @@ CAUSE = ("function", "guard", "what", "line", "fix")
 """What failures have in common that are told once: they differ in processes, entries and values."""
 
 
-def _recompile_lines(equal: list[dict[str, Any]]) -> Iterator[str]:
+def _recompile_lines(equal: list[dict[str, Any]], everywhere: set[str]) -> Iterator[str]:
     first, last = equal[0], equal[-1]
     where = f" (needed by {first['line']})" if first["line"] else ""
     least, most = min(each["entry"] for each in equal), max(each["entry"] for each in equal)
     entries = f"entry {least}" if least == most else f"entries {least} to {most}"
     name = f"{first['function']} {entries}"
-    yield f"{sum(each['times'] for each in equal)}x {name}: {first['guard']}{where}"
+    found = {each["process"] for each in equal}
+    only = "" if found == everywhere else f", only in {', '.join(sorted(found))}"
+    yield f"{sum(each['times'] for each in equal)}x {name}: {first['guard']}{where}{only}"
     yield f"    {first['what']} was {first['expected']}, now {first['actual']}"
     if (last["expected"], last["actual"]) != (first["expected"], first["actual"]):
         yield f"    last: {last['what']} was {last['expected']}, now {last['actual']}"

@@ -98,8 +98,32 @@ def test_a_function_that_reached_the_limit_runs_in_python_and_equal_causes_are_t
     (line,) = summary_data(job)["as_is"]
     assert line["code"] == "recompile-limit" and line["place"].startswith(__file__)
     text = "\n".join(summary_lines(job))
-    assert "functions that run in Python: 1" in text and "compiled again: 1\n" in text
+    assert "functions that run in Python: 1" in text and "compiled again: 2, by 1 reason\n" in text
     assert "3x " in text and "entries 0 to 2: DICT_KEYS keys" in text
+
+
+def test_titles_count_events_and_their_lines_and_reasons(folder):
+    f = minitorch2.compile(broken, backend="eager", dynamic=False)
+    for size in (3, 4, 5):
+        f(torch.ones(size))
+    trace.end()
+    titles = [line for line in summary_lines(read_job(folder)) if not line.startswith(" ")]
+    assert "graph breaks: 3, by 1 line" in titles
+    assert "compiled again: 4, by 1 reason" in titles
+
+
+def test_what_one_process_compiles_again_names_it(folder):
+    f = minitorch2.compile(broken, backend="eager", dynamic=False)
+    f(torch.ones(3))
+    f(torch.ones(4))
+    trace.end()
+    (file,) = folder.glob("trace_*.jsonl")
+    again = '"kind":"recompile"'
+    kept = [line for line in file.read_text().splitlines() if again not in line]
+    others = "\n".join(kept).replace('"rank":-1', '"rank":1')
+    (folder / "trace_other_1.jsonl").write_text(f"{others}\n")
+    text = "\n".join(summary_lines(read_job(folder)))
+    assert f", only in process {os.getpid()}\n" in text and ", only in rank 1" not in text
 
 
 def test_a_backward_graph_joins_its_compilation(folder):
@@ -315,6 +339,16 @@ def test_explore_command_runs_a_script(tmp_path, capsys):
     assert main(["explore", "-o", str(page), str(script)]) == 0
     assert "1 compilation, 0 graph breaks" in capsys.readouterr().out
     assert "x.sin() + 1" in page.read_text()
+
+
+def test_explore_command_prints_records_and_counts_compilations_alone(tmp_path, monkeypatch, capfd):
+    script = tmp_path / "script.py"
+    script.write_text(f"{SCRIPT}\nprint('said by the script')\nf(torch.ones(4))\nf(torch.ones(5))")
+    monkeypatch.chdir(tmp_path)
+    assert main(["explore", "--json", str(script)]) == 0
+    told = capfd.readouterr()
+    assert {each["function"] for each in json.loads(told.out)["compilations"]} == {"f"}
+    assert "said by the script" in told.err and not (tmp_path / "explorer.html").exists()
 
 
 def test_explore_command_writes_the_page_of_a_script_that_fails(tmp_path, capsys):

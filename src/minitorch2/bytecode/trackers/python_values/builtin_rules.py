@@ -459,12 +459,13 @@ def directory(evaluator: Evaluator, value: VariableTracker) -> VariableTracker:
     return ListVariable([ConstantVariable(name) for name in sorted(found)])
 
 
-@models(print, input, open, exec, eval, compile, breakpoint)
-def outside_the_graph(
-    evaluator: Evaluator, *args: VariableTracker, **kwargs: VariableTracker
-) -> VariableTracker:
-    """Break the graph: these functions act on the world outside the program."""
-    return unsupported("builtin", "a built-in function with effects outside the graph")
+def _outside_rule(name: str) -> Callable[..., VariableTracker]:
+    cause = f"the built-in function {name} has effects outside the graph"
+    return lambda evaluator, *args, **kwargs: unsupported("builtin", cause)
+
+
+for _function in (print, input, open, exec, eval, compile, breakpoint):
+    models(_function)(_outside_rule(_function.__name__))
 
 
 # The functions of `operator` ----------------------------------------------------------------------
