@@ -76,7 +76,8 @@ class Job:
         for process in self.processes:
             for each in process.store.compilations.values():
                 identity = f"{process.name}: {each.id}"
-                whole.compilations[identity] = replace(each, id=identity)
+                broken = each.resumes and (f"{process.name}: {each.resumes[0]}", each.resumes[1])
+                whole.compilations[identity] = replace(each, id=identity, resumes=broken)
         return whole
 
 

@@ -126,6 +126,16 @@ def test_what_one_process_compiles_again_names_it(folder):
     assert f", only in process {os.getpid()}\n" in text and ", only in rank 1" not in text
 
 
+def test_continuations_of_several_processes_are_found(folder):
+    minitorch2.compile(broken, backend="eager")(torch.ones(3))
+    trace.end()
+    (file,) = folder.glob("trace_*.jsonl")
+    (folder / "trace_other_1.jsonl").write_text(file.read_text().replace('"rank":-1', '"rank":1'))
+    compilations = read_job(folder).store().compilations
+    rests = [each.resumes[0] for each in compilations.values() if each.resumes]
+    assert len(rests) == 2 and all(compilations[each].breaks for each in rests)
+
+
 def test_a_backward_graph_joins_its_compilation(folder):
     x = torch.ones(3, requires_grad=True)
     minitorch2.compile(lambda x: x.sin().sum(), backend="numba")(x).backward()
