@@ -11,9 +11,19 @@ import torch
 import minitorch2
 from minitorch2 import stages
 from minitorch2.testing.assertions import assert_same
-from tests.programs import PROGRAMS, Program, applications, corners, crafted, fields, research
+from tests.programs import (
+    PROGRAMS,
+    Program,
+    applications,
+    corners,
+    crafted,
+    fields,
+    research,
+    trainings,
+)
 
-assert all((applications, corners, crafted, fields, research))  # importing them fills the table
+# Importing them fills the table.
+assert all((applications, corners, crafted, fields, research, trainings))
 TOLERANCE = 2e-5
 Compile = Callable[[Callable[..., Any]], Callable[..., Any]]
 

@@ -20,6 +20,7 @@ BREAKS = {
     "hypotheses_in_a_dict": 16, "mixture_density": 2, "adaptive_heun": 14,
     "functions_with_state_in_ctx": 5, "stacks_of_exits": 7, "flags_and_dispatch": 3,
     "plugins_with_metaclasses": 1, "logged_training": 3,
+    "meta_learning_two_ways": 2,
 }  # fmt: skip
 """The most graph breaks of a program, in either mode; the others have none."""
 

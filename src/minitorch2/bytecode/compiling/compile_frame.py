@@ -452,9 +452,11 @@ class Attempt:
         wanted: set[sympy.Symbol] = set()
         for node in graph.nodes:
             wanted |= free_symbols((node.args, dict(node.kwargs)))
-        if wanted:
-            missing = wanted - bound_symbols(graph.placeholders)
-            self.capture.size_inputs(self.capture.sizes.of_inputs(missing))
+        missing = wanted - bound_symbols(graph.placeholders)
+        self.capture.size_inputs(self.capture.sizes.of_inputs(missing))
+        positions = {node: i for i, node in enumerate(graph.placeholders)}
+        inputs = [*self.capture.numbers, *self.capture.inputs]
+        self.capture.inputs = sorted(inputs, key=lambda entry: positions.get(entry.node, -1))
 
     def call_graph(self, name: str, module: GraphModule, outputs: list[Node]) -> None:
         """Compile the graph with the backend and call the result first of all."""

@@ -121,6 +121,7 @@ class FrameCapture:
         lines: the user's lines that were evaluated, by file.
         entered: the code of the frame and of all functions inlined into it.
         symbol_nodes: the node that is the value of each unbacked symbol.
+        numbers: the inputs that are no tensors; they join `inputs` at the end.
         break_at: the only step at which the graph may break, and whether the next begins there.
         written: the memory that operations may have written to since a tensor was selected.
         selections: tensors that stand for one of two.
@@ -156,6 +157,7 @@ class FrameCapture:
     sizes: Sizes = field(init=False)
     overrides: Overrides = field(init=False)
     symbol_nodes: dict[sympy.Symbol, Node] = field(default_factory=dict)
+    numbers: list[GraphInput] = field(default_factory=list)
     draws: list[Draw] = field(default_factory=list)
     inference: list[Any] = field(default_factory=list)
     levels: list[int] = field(default_factory=list)
@@ -534,18 +536,15 @@ class FrameCapture:
 
         A number known to be even has a symbol for its half, which is found from the number.
         """
-        first = next(iter(self.graph.nodes), None)
         needed = set(wanted)
-        for symbol, source in self.sizes.names().items():
+        for symbol, source in reversed(self.sizes.names().items()):
             if needed.isdisjoint({symbol} | free_symbols(self.sizes.env.simplify(symbol))):
                 continue
-            with self.graph.inserting_before(first):
-                node = self.graph.placeholder(str(symbol))
+            with self.root.inserting_before(next(iter(self.root.nodes), None)):
+                node = self.root.placeholder(str(symbol))
             number = node.meta["val"] = self.sizes.env.number_of(symbol)
             tracker, hint = from_number(number), self.sizes.env.symbols[symbol].hint
-            self.inputs.insert(0, GraphInput(node, hint, source, tracker))
-        positions = {node: i for i, node in enumerate(self.root.placeholders)}
-        self.inputs.sort(key=lambda entry: positions.get(entry.node, -1))
+            self.numbers.insert(0, GraphInput(node, hint, source, tracker))
 
     def draw(self, generator: Source, call: str, function: Drawing | None = None) -> DrawnSource:
         """Let residual code draw in front of the graph; return the source of what it draws."""

@@ -40,15 +40,13 @@ class LaterPass:
     takes: Sequence[int]
     gives: Sequence[Sequence[int]]
 
-    def run(self, run_graph: RunGraph, kept: Sequence[Any], given: Sequence[Any]) -> list[Any]:
+    def run(self, ctx: Any, given: Sequence[Any]) -> list[Any]:
         """Run the pass on kept values and gradients; the results, None where there is none."""
-        values = [*(kept[i] for i in self.reads), *(given[i] for i in self.takes)]
-        found = run_graph(self.graph, *values)
-        return [_total([found[i] for i in places]) for places in self.gives]
-
-
-def _total(parts: Sequence[Any]) -> Any:
-    return sum(parts[1:], parts[0]) if parts else None
+        kept, numbers = ctx.saved_tensors, ctx.numbers
+        values = [*(numbers.get(i, kept[i]) for i in self.reads), *(given[i] for i in self.takes)]
+        found = ctx.run_graph(self.graph, *values)
+        parts = ([found[i] for i in places] for places in self.gives)
+        return [sum(part[1:], part[0]) if part else None for part in parts]
 
 
 @dataclass(eq=False)
@@ -98,6 +96,8 @@ class CustomFunction(Composite):
         """Keep the values that later passes read."""
         kept = [inputs[i] if is_input else results[i] for is_input, i in self.kept]
         ctx.function, ctx.run_graph, ctx.inputs = self, run_graph, len(inputs)
+        ctx.numbers = {i: k for i, k in enumerate(kept) if not isinstance(k, torch.Tensor)}
+        kept = [None if i in ctx.numbers else k for i, k in enumerate(kept)]
         ctx.save_for_backward(*kept)
         ctx.save_for_forward(*kept)
         ctx.mark_dirty(*(inputs[i] for i in self.dirty))
@@ -113,15 +113,14 @@ class _Passes(torch.autograd.Function):
         found = function.backward.get(tuple(g is not None for g in grads[: function.outputs]))
         if found is None:
             return (None, None, *(None for _ in range(ctx.inputs)))
-        return (None, None, *found.run(ctx.run_graph, ctx.saved_tensors, grads))
+        return (None, None, *found.run(ctx, grads))
 
     @staticmethod
     def jvp(ctx: Any, _: Any, __: Any, *tangents: Any) -> Any:
         function: CustomFunction = ctx.function
         if function.jvp is None:
             raise RuntimeError(f"{function.name} has no jvp for forward mode")
-        found = function.jvp.run(ctx.run_graph, ctx.saved_tensors, tangents)
-        return tuple(found)
+        return tuple(function.jvp.run(ctx, tangents))
 
 
 class _Eager(_Passes):

@@ -162,6 +162,7 @@ class Capture(Protocol):
     graph: Graph
     root: Graph
     inputs: list[GraphInput]
+    numbers: list[GraphInput]
     side_effects: SideEffects
     sizes: Sizes
     autocasts: list[tuple[Node, object]]
@@ -222,6 +223,7 @@ class Capture(Protocol):
     def fake_of(self, value: torch.Tensor, layout: SymbolicLayout | None) -> FakeTensor: ...
     def input_value(self, tracker: VariableTracker) -> torch.Tensor | None: ...
     def inputs_in_memory_of(self, fake: FakeTensor) -> Iterator[GraphInput]: ...
+    def size_inputs(self, wanted: Iterable[Any]) -> None: ...
     def call_in_graph(
         self,
         evaluator: Evaluator,

@@ -8,6 +8,8 @@ from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
 import minitorch2
+from minitorch2 import stages
+from minitorch2.testing.assertions import assert_same
 from tests.unit.bytecode.torch_values.programs import INPUTS, Row, check_row, program_of, table
 from tests.unit.bytecode.torch_values.test_transforms import agree
 
@@ -483,3 +485,37 @@ def test_a_forward_that_raises_without_gradient_leaves_the_grad_mode():
     product, enabled = minitorch2.compile(function, backend="eager", fullgraph=True)(x, w)
     assert product.requires_grad
     assert enabled
+
+
+class Surrogate(torch.autograd.Function):
+    """Keeps a number, a shape and a size that only another argument has."""
+
+    @staticmethod
+    def forward(ctx, v, slope, n):
+        ctx.save_for_backward(v)
+        ctx.slope, ctx.shape, ctx.n = slope, v.shape, n
+        return (v > 0).to(v.dtype)
+
+    @staticmethod
+    def backward(ctx, g):
+        (v,) = ctx.saved_tensors
+        return g.reshape(ctx.shape) * ctx.n / (1 + ctx.slope * v.abs()) ** 2, None, None
+
+
+@pytest.mark.parametrize("backend", ["eager", "numba"])
+def test_numbers_that_vary_and_no_tensor_has_are_kept(backend):
+    """Each call with another number broke the graph: no input of the graph had it."""
+
+    def program(x, slope, n):
+        return Surrogate.apply(x * 2, slope, n) + slope
+
+    fast = minitorch2.compile(program, backend=backend, fullgraph=True)
+    with stages.collect() as log:
+        for rows, slope, n in ((2, 2.0, 3), (3, 4.5, 7), (5, 0.25, 2), (4, 8.0, 5)):
+            x, y = (torch.linspace(-1, 1, rows, requires_grad=True) for _ in range(2))
+            given, wanted = fast(x, slope, n), program(y, slope, n)
+            given.sum().backward()
+            wanted.sum().backward()
+            assert_same((given, x.grad), (wanted, y.grad), 1e-6)
+    assert log.counts["graphs"] == 2
+    assert log.counts["frames_as_is"] == log.counts["backend_failures"] == 0

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import torch
 
+from minitorch2.bytecode.operators.blocks import bound_symbols
 from minitorch2.bytecode.operators.custom_function import CustomFunction, Given, LaterPass
 from minitorch2.bytecode.trackers.base import Arguments, Keywords, VariableTracker, unsupported
 from minitorch2.bytecode.trackers.descriptors import class_function, class_lookup
@@ -35,8 +36,7 @@ _BASE_MODULE: Final = "torch.autograd.function"
 CONTEXT_METHODS: Final = words(
     "save_for_backward mark_non_differentiable mark_dirty set_materialize_grads save_for_forward"
 )
-MOST_PATTERNS: Final = 3
-"""Outputs of a function that is told which gradients are missing: a backward pass for each set."""
+MOST_PATTERNS: Final = 3  # outputs, if the function is told which gradients are missing
 
 
 class FunctionContext(VariableTracker):
@@ -96,9 +96,7 @@ def apply(evaluator: Evaluator, cls: VariableTracker, *args: VariableTracker) ->
     assert isinstance(cls, ClassVariable)
     transforms = [kind for kind in evaluator.capture.transforms if kind != "functional"]
     _check_transforms(cls.value, transforms)
-    is_forward_mode = (
-        bool(evaluator.capture.levels) or "jvp" in transforms or "jacfwd" in transforms
-    )
+    is_forward_mode = bool(evaluator.capture.levels or {"jvp", "jacfwd"}.intersection(transforms))
     needs = [_needs_gradient(arg, is_forward_mode or bool(transforms)) for arg in args]
     context = FunctionContext(needs)
     if not any(needs):
@@ -174,9 +172,8 @@ class _Passes:
         kept = list(dict.fromkeys(node for each in later for node in each.reads))
         results = [tensor.node for tensor in self.tensors]
         results += [n for n in kept if n.graph is self.forward.graph and n not in results]
-        forward, inputs = self._close(
-            self.forward, results, [n for n in kept if n not in results], jvp
-        )
+        given = [n for n in kept if n not in results]
+        forward, inputs = self._close(self.forward, results, given, jvp)
         places = [(n not in results, (results if n in results else inputs).index(n)) for n in kept]
         return CustomFunction(
             name=self.cls.__name__,
@@ -291,9 +288,13 @@ class _Later:
         return LaterPass(self.graph, [kept.index(node) for node in self.reads], there, gives)
 
 
-def _binders(evaluator: Evaluator, part: Subgraph, inputs: Sequence[Node]) -> Iterator[Node]:
-    """Yield more inputs, which have the sizes that a pass reads."""
-    return binders(evaluator, _CODE, part.symbols(), inputs)
+def _binders(evaluator: Evaluator, part: Subgraph, inputs: Sequence[Node]) -> list[Node]:
+    """Yield more inputs, which have the sizes and numbers that a pass reads."""
+    capture, missing = evaluator.capture, part.symbols() - bound_symbols(inputs)
+    missing -= bound_symbols([entry.node for entry in capture.inputs])
+    capture.size_inputs(missing - bound_symbols([entry.node for entry in capture.numbers]))
+    numbers = [e.node for e in capture.numbers if not missing.isdisjoint(bound_symbols([e.node]))]
+    return [*numbers, *binders(evaluator, _CODE, part.symbols(), [*inputs, *numbers])]
 
 
 def _stand_in(evaluator: Evaluator, name: str, like: TensorVariable) -> TensorVariable:
