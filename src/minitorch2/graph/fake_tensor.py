@@ -346,6 +346,9 @@ def run_fake(func: Operator, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -
             result = _run_users(func, kernel, meta_args, meta_kwargs, call.env)
     except RuntimeError as error:
         raise (_without_kernel(func, error) or error) from error
+    elsewhere = (fake.meta for fake in call.fakes if fake.fake_device.type != device.type)
+    if facts.is_factory and any(meta is result for meta in elsewhere):
+        result = result.clone()  # all devices are one here, so the copy was the original
     if device.type == "cpu" and func in ON_CPU:
         result = ON_CPU[func](result, *meta_args)
     if facts.changes_metadata:
