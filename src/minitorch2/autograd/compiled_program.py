@@ -19,7 +19,6 @@ from minitorch2.autograd.runtime import (
     picker,
     with_epilogue,
     without_autocast,
-    without_grad,
     without_views,
 )
 from minitorch2.autograd.second_derivatives import EagerGradients
@@ -76,7 +75,7 @@ class CompiledProgram:
     def _inferred(self) -> Run:
         call = without_autocast(self.forward)
         if self.plan.detached:
-            call = without_views(without_grad(call), self.plan.outputs)
+            call = without_views(partial(call_in_grad_mode, False, call), self.plan.outputs)
         call = spend(call, self.plan.spent)
         return inference_runner(call, self.plan.epilogue, self.plan.outputs)
 

@@ -27,11 +27,8 @@ class Computed:
 
 
 @dataclass(frozen=True)
-class InputView:
-    """A view of input ``index``; without steps, the input itself.
-
-    ``cut`` says that the view was taken under ``no_grad``: it may require grad nevertheless.
-    """
+class _ViewResult:
+    """``cut`` says that the view was taken under ``no_grad``: it may require grad nevertheless."""
 
     index: int
     views: tuple[ViewStep, ...]
@@ -40,13 +37,13 @@ class InputView:
 
 
 @dataclass(frozen=True)
-class OutputView:
-    """A view of the graph's output ``index``, which other results view too; see `InputView`."""
+class InputView(_ViewResult):
+    """A view of input ``index``; without steps, the input itself."""
 
-    index: int
-    views: tuple[ViewStep, ...]
-    detached: bool
-    cut: bool = False
+
+@dataclass(frozen=True)
+class OutputView(_ViewResult):
+    """A view of the graph's output ``index``, which other results view too."""
 
 
 @dataclass(frozen=True)

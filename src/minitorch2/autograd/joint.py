@@ -34,7 +34,7 @@ from minitorch2.autograd.kept import kept_values
 from minitorch2.autograd.masks import keep_masks_as_bools
 from minitorch2.autograd.schemas import memory_root
 from minitorch2.autograd.trace import Decompositions, Tracer
-from minitorch2.autograd.tracing_state import TracingState
+from minitorch2.autograd.tracing_state import tracing_state
 from minitorch2.autograd.wrappers import WrappedGradient
 from minitorch2.errors import UnsupportedError, at_line
 from minitorch2.foundation.blocks import replacing
@@ -223,9 +223,9 @@ class _ProgramTracer:
             self.env.locate = lambda: self.tracer.source
             self.tracer.env = self.env
 
-    def _state(self, autocast: bool = True) -> AbstractContextManager[None]:
+    def _state(self, autocast: bool = True) -> AbstractContextManager[object]:
         """Put PyTorch in the state in which the program, or its gradients, run."""
-        return TracingState(autocast, symbolic=self.env is not None)
+        return tracing_state(autocast, symbolic=self.env is not None)
 
     def _symbols(self) -> dict[sympy.Symbol, torch.SymInt]:
         """Return each size symbol of the inputs as the SymInt that carries it."""

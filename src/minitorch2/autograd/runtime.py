@@ -410,11 +410,6 @@ def differentiable_once(results: tuple[Any, ...], sources: list[torch.Tensor]) -
     return tuple(None if t is None else next(marked) for t in results)
 
 
-def without_grad(call: BoxedCall) -> BoxedCall:
-    """Return ``call`` run with grad mode off: the values of a compiled graph have no history."""
-    return partial(call_in_grad_mode, False, call)
-
-
 def without_autocast(call: BoxedCall) -> BoxedCall:
     """``call`` run with autocast off, if it is on at compile time; the casts are in the graph."""
     for device in ("cpu", "cuda"):

@@ -47,7 +47,6 @@ from minitorch2.graph.symbols.shape_env import RuntimeCheck
 from minitorch2.graph.symbols.unbacked import unbacked_in
 from minitorch2.graph.value_checks import check_values
 from minitorch2.native.torch_internals.gradients import current_autograd_node
-from minitorch2.native.torch_internals.modes import fake_mode_of_pytorch
 from minitorch2.native.torch_internals.operators import OpOverload as Operator
 
 aten = torch.ops.aten
@@ -135,31 +134,22 @@ class Tracer(DispatchMode):
 
     # Recording
 
-    def __torch_dispatch__(
-        self,
-        func: Operator,
-        types: Sequence[type],
-        args: tuple[Any, ...] = (),
-        kwargs: Mapping[str, Any] | None = None,
-    ) -> Any:
-        if fake_mode_of_pytorch():  # it asks for sizes
-            return func(*args, **kwargs or {})
+    def see(self, func: Operator, types: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         if not all(issubclass(cls, FakeTensor) for cls in types):
             return NotImplemented  # a class of the user's says what it does with plain tensors
-        keywords = dict(kwargs or {})
         if func in METADATA_OPERATORS:
-            return run_fake(func, args, keywords)
-        decomposed = self._decompose(func, args, keywords)
+            return run_fake(func, args, kwargs)
+        decomposed = self._decompose(func, args, kwargs)
         if decomposed is not NotImplemented:
             return decomposed
         facts = alias_facts(func)
         if facts.changes_metadata:
-            return self._change_metadata(func, args, keywords)
+            return self._change_metadata(func, args, kwargs)
         if facts.written:
-            return self._write(func, facts.written, args, keywords)
+            return self._write(func, facts.written, args, kwargs)
         if facts.is_view:
-            return self._view(func, args, keywords)
-        return self._compute(func, args, keywords)
+            return self._view(func, args, kwargs)
+        return self._compute(func, args, kwargs)
 
     def emit(self, func: Operator, *args: Any, **kwargs: Any) -> Node:
         """Record a functional operator whose tensor arguments are nodes; return its node."""

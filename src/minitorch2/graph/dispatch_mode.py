@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
 
-from minitorch2.native.torch_internals.modes import TorchDispatchMode
+from minitorch2.native.torch_internals.modes import TorchDispatchMode, fake_mode_of_pytorch
+from minitorch2.native.torch_internals.operators import OpOverload
 
 
 class Launch(Protocol):
@@ -26,6 +27,18 @@ class DispatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
     PyTorch wraps ``__torch_dispatch__`` in a guard of its own compiler, whose import on first use
     takes about a second: more than most functions take to be compiled here. A mode can say no.
     """
+
+    def __torch_dispatch__(
+        self, func: OpOverload, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        """Hand an operator to `see`, unless PyTorch's own fake tensors ask for sizes with it."""
+        if fake_mode_of_pytorch():
+            return func(*args, **kwargs or {})
+        return self.see(func, types, args, dict(kwargs or {}))
+
+    def see(self, func: OpOverload, types: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+        """Return the result of an operator."""
+        return func(*args, **kwargs)
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:

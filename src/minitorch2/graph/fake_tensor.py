@@ -36,7 +36,6 @@ from minitorch2.graph.wrapper_tensors import is_wrapper, with_parts
 from minitorch2.native.torch_internals import dispatch
 from minitorch2.native.torch_internals.dispatch import DisableTorchDispatch
 from minitorch2.native.torch_internals.gradients import InferenceSwitch, is_wrapped_by_transform
-from minitorch2.native.torch_internals.modes import fake_mode_of_pytorch
 from minitorch2.native.torch_internals.operators import OpOverload as Operator
 
 aten = torch.ops.aten
@@ -114,11 +113,7 @@ class FakeTensor(torch.Tensor):
 
     @classmethod
     def __torch_dispatch__(  # type: ignore[override]
-        cls,
-        func: Operator,
-        types: Sequence[type],
-        args: tuple[Any, ...] = (),
-        kwargs: Mapping[str, Any] | None = None,
+        cls, func: Operator, types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
         if not all(issubclass(other, FakeTensor) for other in types):
             return NotImplemented
@@ -135,16 +130,8 @@ def _strides(meta: torch.Tensor) -> Sequence[Any]:
 class FakeMode(DispatchMode):  # type: ignore[no-untyped-call]
     """While active, operators without a fake argument (factories) give fake tensors too."""
 
-    def __torch_dispatch__(
-        self,
-        func: Operator,
-        types: Sequence[type],
-        args: tuple[Any, ...] = (),
-        kwargs: Mapping[str, Any] | None = None,
-    ) -> Any:
-        if fake_mode_of_pytorch():  # it asks for sizes
-            return func(*args, **kwargs or {})
-        return run_fake(func, args, kwargs or {})
+    def see(self, func: Operator, types: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+        return run_fake(func, args, kwargs)
 
 
 def to_fake(

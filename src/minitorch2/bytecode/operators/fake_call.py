@@ -26,7 +26,6 @@ from minitorch2.graph.value_checks import VALUE_CHECKS
 from minitorch2.graph.wrapper_tensors import is_wrapper
 from minitorch2.native.torch_internals.global_state import enter_autocast, exit_autocast
 from minitorch2.native.torch_internals.gradients import write_grad_mode
-from minitorch2.native.torch_internals.modes import fake_mode_of_pytorch
 from minitorch2.native.torch_internals.operators import OpOverload
 from minitorch2.native.torch_internals.pytree import tree_leaves
 
@@ -56,27 +55,19 @@ class _Watch(DispatchMode):
         self.may_raise = False
         self.hides_parameter = False
 
-    def __torch_dispatch__(
-        self,
-        func: OpOverload,
-        types: Sequence[type],
-        args: tuple[Any, ...] = (),
-        kwargs: Mapping[str, Any] | None = None,
-    ) -> Any:
-        if fake_mode_of_pytorch():  # it asks for sizes
-            return func(*args, **kwargs or {})
+    def see(self, func: OpOverload, types: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         if any(map(_has_dispatch, types)):
             self.writes_tensors |= func._schema.is_mutable
             return NotImplemented  # a class of the user's mixes with plain tensors itself
-        self.has_effects |= draws(func, args, kwargs or {})
+        self.has_effects |= draws(func, args, kwargs)
         self.has_effects |= func.namespace == "_c10d_functional"  # other ranks wait for it
-        self.may_raise |= operator_raises(func, args, kwargs or {})
+        self.may_raise |= operator_raises(func, args, kwargs)
         if func._schema.is_mutable:
             self.writes_tensors = True
-            self.written += tree_leaves([value for _, value in _written(func, args, kwargs or {})])
-            _refuse_overlap(func, args, kwargs or {})
+            self.written += tree_leaves([value for _, value in _written(func, args, kwargs)])
+            _refuse_overlap(func, args, kwargs)
         self.hides_parameter |= any(_is_real_parameter(value) for value in args)
-        result = run_fake(func, args, kwargs or {})
+        result = run_fake(func, args, kwargs)
         for fake in self.written if func._schema.is_mutable else ():
             if isinstance(fake, FakeTensor):  # whose memory may be another one now
                 fake.note_write()

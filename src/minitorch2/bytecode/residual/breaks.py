@@ -201,16 +201,22 @@ def _pop_jump(end: FrameEnd, instruction: Instruction) -> None:
     residual = end.residual
     condition = residual.operand(end.evaluator.pop())
     test = TESTS[instruction.opname].format(condition)
-    if instruction.handler is not None or end.evaluator.handled:
-        name = residual.new_name("test")
-        with end.caught(instruction):
-            residual.emit(f"{name} = bool({test})")
-        test = name
+    test = _tested(end, instruction, test)
     residual.emit(f"if {test}:")
     residual.indent()
     end.resume(end.evaluator.position + 1)
     residual.indent(-1)
     end.resume(end.target(instruction))
+
+
+def _tested(end: FrameEnd, instruction: Instruction, test: str) -> str:
+    """Return the text of a test, which a handler of the program may surround."""
+    if instruction.handler is None and not end.evaluator.handled:
+        return test
+    name = end.residual.new_name("test")
+    with end.caught(instruction):
+        end.residual.emit(f"{name} = bool({test})")
+    return name
 
 
 TESTS = {
@@ -225,11 +231,7 @@ TESTS = {
 def _jump_or_pop(end: FrameEnd, instruction: Instruction) -> None:
     residual, value = end.residual, end.evaluator.stack[-1]
     test = residual.name_for(value)
-    if instruction.handler is not None or end.evaluator.handled:
-        name = residual.new_name("test")
-        with end.caught(instruction):
-            residual.emit(f"{name} = bool({test})")
-        test = name
+    test = _tested(end, instruction, test)
     residual.emit(
         f"if {test}:" if instruction.opname == "JUMP_IF_FALSE_OR_POP" else f"if not {test}:"
     )

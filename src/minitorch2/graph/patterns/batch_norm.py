@@ -31,21 +31,16 @@ def _add_rules(convolution: Callable[..., Any], ones: tuple[int, ...]) -> None:
             convolution(x, w, b, *where), mean, variance, weight, bias, False, momentum, epsilon
         )
         factor = weight * torch.rsqrt(variance + epsilon)
-        scaled = w * factor.reshape(-1, *ones)
-        return before, convolution(x, scaled, (b - mean) * factor + bias, *where)
+        shift = bias - mean * factor if b is None else (b - mean) * factor + bias
+        return before, convolution(x, w * factor.reshape(-1, *ones), shift, *where)
 
     def without_bias(
         x: Tensor, w: Constant, mean: Constant, variance: Constant,
         weight: Constant, bias: Constant, momentum: Any, epsilon: float,
         stride: Any, padding: Any, dilation: Any, groups: Any,
     ) -> tuple[Any, Any]:  # fmt: skip
-        where = (stride, padding, dilation, groups)
-        before = F.batch_norm(
-            convolution(x, w, None, *where), mean, variance, weight, bias, False, momentum, epsilon
-        )
-        factor = weight * torch.rsqrt(variance + epsilon)
-        scaled = w * factor.reshape(-1, *ones)
-        return before, convolution(x, scaled, bias - mean * factor, *where)
+        rest = (mean, variance, weight, bias, momentum, epsilon)
+        return with_bias(x, w, None, *rest, stride, padding, dilation, groups)  # type: ignore[arg-type]
 
     name = convolution.__name__
     law = f"``batch_norm({name}(x, w, b)) --> {name}(x, w * factor, b * factor + shift)``"

@@ -309,3 +309,13 @@ def test_zeros_without_memory_are_constants_like_others(backend):
             for call in (compiled, curvature)
         ]
         torch.testing.assert_close(*found)
+
+
+def test_functionalize_is_a_transform_for_those_who_ask() -> None:
+    """Regression: `functionalize`, which capture looks through, was no transform to the program."""
+
+    def both(x: torch.Tensor) -> torch.Tensor:
+        return torch.func.functionalize(doubled_inside)(x) + doubled_inside(x)
+
+    x = torch.rand(3)
+    torch.testing.assert_close(minitorch2.compile(both, backend="eager")(x), both(x))

@@ -166,6 +166,8 @@ def _codes() -> dict[CodeType, Any]:
 @handles(are_transforms_active)
 def transforms_are_active(evaluator: Evaluator) -> VariableTracker:
     """Answer whether a transform of `torch.func` runs: the program's, or one around its call."""
+    if id(polyfills.functionalize.__code__) in evaluator.capture.entered:  # it enters none here
+        unsupported(_CODE, "whether a transform is active, in a program that has functionalized")
     evaluator.capture.add_guard(Setting(are_transforms_active, (), "False"))
     return ConstantVariable(any(kind != "functional" for kind in evaluator.capture.transforms))
 
