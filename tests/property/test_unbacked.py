@@ -102,6 +102,22 @@ def written(x: torch.Tensor) -> Any:
     return result
 
 
+def scattered(x: torch.Tensor) -> Any:
+    waves = x.sin()
+    result = torch.zeros_like(waves)
+    result[waves > 0] = waves[waves > 0]
+    return result
+
+
+def written_by_parts(x: torch.Tensor) -> Any:
+    """Backward computes sizes of its own, which it compares with those of forward."""
+    waves = x.sin()
+    mask, result = waves > 0, torch.zeros_like(waves)
+    result[mask] = waves[mask] * 2
+    result[~mask] = waves[~mask].exp()
+    return result
+
+
 def experts(x: torch.Tensor) -> Any:
     gates = torch.softmax(x[:, :3], 1)
     chosen = gates.argmax(1)
@@ -157,6 +173,8 @@ PROGRAMS = [
     best,
     until_count,
     written,
+    scattered,
+    written_by_parts,
     experts,
     boxes,
 ]

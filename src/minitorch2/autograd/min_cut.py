@@ -28,6 +28,8 @@ from minitorch2.autograd.recompute import (
 )
 from minitorch2.graph.effects import is_random
 from minitorch2.graph.node import Node, nodes_in
+from minitorch2.graph.symbol_nodes import is_symbol_node
+from minitorch2.graph.symbols import free_symbols
 
 Place: TypeAlias = tuple[Node | None, str]
 _SOURCE: Final[Place] = None, "source"
@@ -58,9 +60,12 @@ class Roles:
         values = graph.output_node.args[0]
         gradients = set(nodes_in(values[program.forward_outputs :]))
         backward: set[Node] = set(graph.placeholders[program.inputs :])
+        late: set[str] = set()  # sizes that only backward computes
         for node in graph.nodes:
-            if any(used in backward for used in node.all_input_nodes):
+            symbols = {*map(str, free_symbols((node.args, dict(node.kwargs))))}
+            if not backward.isdisjoint(node.all_input_nodes) or not late.isdisjoint(symbols):
                 backward.add(node)
+                late |= {node.name} if is_symbol_node(node) else set()
         backward.discard(graph.output_node)
         forward = {n: None for n in graph.nodes if n not in backward and n.op != "output"}
         read = {n for n in forward if n in gradients or any(user in backward for user in n.users)}

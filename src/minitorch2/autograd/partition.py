@@ -29,8 +29,9 @@ from minitorch2.graph.graph_module import GraphModule
 from minitorch2.graph.memory_order import memory_order
 from minitorch2.graph.node import Node, append_with_inputs, map_nodes, nodes_in
 from minitorch2.graph.raising import must_run
-from minitorch2.graph.symbol_nodes import Liveness
+from minitorch2.graph.symbol_nodes import Liveness, is_symbol_node
 from minitorch2.graph.symbols import bindings, expr_of, free_symbols
+from minitorch2.graph.symbols.expression import is_unbacked
 
 
 @dataclass(frozen=True)
@@ -194,13 +195,17 @@ def _backward_order(program: TracedProgram, roles: Roles, given: set[Node]) -> l
     A recomputed value comes right before its first reader.
     """
     gradients = list(nodes_in(_gradients(program)))
-    needed = set(gradients)
+    needed, live = set(gradients), Liveness()
+    live.note(_gradients(program))
     for node in reversed(program.module.graph.nodes):
+        if node in roles.backward and (must_run(node) or live.is_read(node)):
+            needed.add(node)
         if node in needed and node not in given:
             needed.update(node.all_input_nodes)
+            live.note(node.args, dict(node.kwargs))
     done, order = set(given), list[Node]()
     for node in program.module.graph.nodes:
-        if node in roles.backward and (node in needed or must_run(node)):
+        if node in roles.backward and node in needed:
             append_with_inputs(node, done, order)
     for node in gradients:
         append_with_inputs(node, done, order)
@@ -210,14 +215,19 @@ def _backward_order(program: TracedProgram, roles: Roles, given: set[Node]) -> l
 def _unbound_symbols(
     given: list[Node], order: list[Node], gradients: tuple[Any, ...]
 ) -> list[sympy.Symbol]:
-    """Return the size symbols that backward uses and that none of its tensors has as a size."""
+    """Return the size symbols that backward uses, and neither computes nor has as a size given.
+
+    A size out of data, which no argument names, is read off the first result that has it.
+    """
     used: set[sympy.Symbol] = free_symbols(gradients)
     for node in order:
         used |= free_symbols((node.args, dict(node.kwargs)))
-        used |= free_symbols(tuple(getattr(node.meta["val"], "shape", ())))
+        shape = free_symbols(tuple(getattr(node.meta["val"], "shape", ())))
+        used |= {symbol for symbol in shape if not is_unbacked(symbol)}
+    made = {node.name for node in order if is_symbol_node(node)}
     sizes = [expr_of(size) for node in given for size in getattr(node.meta["val"], "shape", ())]
     bound = {symbol for symbol, _ in bindings((size, "") for size in sizes)}
-    return sorted(used - bound, key=str)
+    return sorted((s for s in used - bound if str(s) not in made), key=str)
 
 
 def _extract(

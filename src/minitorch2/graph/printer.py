@@ -222,7 +222,8 @@ class _PythonPrinter:
         if isinstance(value, Node):
             return value.name
         if isinstance(value, tuple):
-            return _tuple_from([self._argument(item) for item in value])
+            items = [self._argument(item) for item in value]
+            return f"({items[0]},)" if len(items) == 1 else f"({', '.join(items)})"
         if isinstance(value, list):
             return f"[{', '.join(self._argument(item) for item in value)}]"
         if isinstance(value, dict):
@@ -268,7 +269,3 @@ def symbol_sizes(node: Node, name: str = "") -> Iterable[tuple[Any, str]]:
             yield expr_of(size), f"{name}.size({dimension})"
     elif isinstance(value, (torch.SymInt, torch.SymFloat)):
         yield expr_of(value), name
-
-
-def _tuple_from(items: list[str]) -> str:
-    return f"({items[0]},)" if len(items) == 1 else f"({', '.join(items)})"

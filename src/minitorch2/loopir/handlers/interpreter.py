@@ -61,7 +61,8 @@ def narrowed(value: Array, dtype: torch.dtype) -> torch.Tensor:
     short, bits = torch.from_numpy(single).to(dtype), single.view(np.int32)
     cut = _FRACTION_BITS[torch.float32] - _FRACTION_BITS[dtype]
     fits = np.isnan(single) & (bits & ((1 << cut) - 1) == 0)
-    pattern = (bits >> 16 & 0x8000) | _exponent(dtype) | (bits & 0x7FFFFF) >> cut
+    exponent = int(torch.tensor(math.inf, dtype=dtype).view(torch.int16).item())
+    pattern = (bits >> 16 & 0x8000) | exponent | (bits & 0x7FFFFF) >> cut
     chosen = np.where(fits, pattern.astype(np.int16), short.view(torch.int16).numpy())
     result: torch.Tensor = torch.from_numpy(chosen).view(dtype)
     return result
@@ -74,10 +75,6 @@ def widened(short: torch.Tensor) -> Array:
     fraction = bits & ((1 << _FRACTION_BITS[short.dtype]) - 1)
     pattern = (bits & 0x8000) << 16 | 0x7F800000 | fraction << cut
     return np.where(np.isnan(single), pattern.view(np.float32), single)
-
-
-def _exponent(dtype: torch.dtype) -> int:
-    return int(torch.tensor(math.inf, dtype=dtype).view(torch.int16).item())
 
 
 @dataclass
@@ -150,10 +147,6 @@ def _truncdiv(x: Array, y: Array) -> Array:
     return np.asarray(quotient + inexact.astype(x.dtype))
 
 
-def _sigmoid(x: Array) -> Array:
-    return 1 / (1 + np.exp(-x))
-
-
 def _python_function(function: Callable[[float], float]) -> Callable[[Array], Array]:
     """Return a function of Python's `math` for arrays, with NumPy's answers at the edges."""
 
@@ -185,7 +178,7 @@ ELEMENTWISE_RULES: dict[str, Callable[..., Any]] = {
     "acos": np.arccos, "atan": np.arctan, "atan2": np.arctan2, "sinh": np.sinh, "cosh": np.cosh,
     "tanh": np.tanh, "asinh": np.arcsinh, "acosh": np.arccosh, "atanh": np.arctanh,
     "erf": _python_function(math.erf), "erfc": _python_function(math.erfc),
-    "lgamma": _python_function(math.lgamma), "sigmoid": _sigmoid,
+    "lgamma": _python_function(math.lgamma), "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
 }  # fmt: skip
 """The NumPy meaning of each elementwise primitive."""
 

@@ -79,16 +79,13 @@ def _location(positions: Positions, length: int, previous_line: int) -> bytes:
     line, end_line, column, end_column = positions
     if line is None:
         return bytes([128 | NO_LOCATION << 3 | length - 1])
-    delta = _signed_number(line - previous_line)
+    step = line - previous_line
+    delta = _little_endian_number(-step << 1 | 1 if step < 0 else step << 1)
     if end_line is None or column is None or end_column is None:
         return bytes([128 | NO_COLUMNS << 3 | length - 1]) + delta
     rest = (end_line - line, column + 1, end_column + 1)
     head = bytes([128 | LONG_FORM << 3 | length - 1])
     return head + delta + b"".join(map(_little_endian_number, rest))
-
-
-def _signed_number(number: int) -> bytes:
-    return _little_endian_number(-number << 1 | 1 if number < 0 else number << 1)
 
 
 def _little_endian_number(number: int) -> bytes:
