@@ -222,8 +222,8 @@ class _PythonPrinter:
         if isinstance(value, Node):
             return value.name
         if isinstance(value, tuple):
-            items = [self._argument(item) for item in value]
-            return f"({items[0]},)" if len(items) == 1 else f"({', '.join(items)})"
+            texts = ", ".join(map(self._argument, value))
+            return f"({texts},)" if len(value) == 1 else f"({texts})"
         if isinstance(value, list):
             return f"[{', '.join(self._argument(item) for item in value)}]"
         if isinstance(value, dict):
