@@ -8,7 +8,7 @@ BREAKS = {
     "beam_search_with_heap": 11, "config_built_model": 1, "sparse_graph_diffusion": 8,
     "parametrized_weights": 4, "augmentations": 12, "numpy_mix": 2, "dual_numbers": 2,
     "loader_in_the_step": 5, "custom_schedule": 4, "plateau_and_checkpoints": 5,
-    "labelled_columns": 2, "masked_packing": 2, "newton_with_transforms": 2,
+    "labelled_columns": 2, "masked_packing": 3, "newton_with_transforms": 2,
     "gan_with_penalty": 4, "rewind_on_nan": 2, "param_groups_changed": 1, "implicit_layer": 4,
     "strings_and_regex": 2, "nested_exceptions": 2,
     "bpe_tokenizer_and_collate": 11, "autoregressive_sampler": 24, "early_stopping_trainer": 10,
