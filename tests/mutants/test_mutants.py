@@ -74,3 +74,10 @@ def test_the_property_test_finds_the_bug(mutant: Mutant) -> None:
 
 def test_every_layer_has_a_bug() -> None:
     assert {mutant.layer for mutant in MUTANTS} == LAYERS
+
+
+def test_every_bug_can_be_planted() -> None:
+    """The text that a bug changes stands where the bug says, also of bugs that only run rarely."""
+    for mutant in MUTANTS:
+        with mutant.plant.planted():
+            pass
