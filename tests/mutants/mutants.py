@@ -546,7 +546,7 @@ MUTANTS = (
     Mutant(
         "autograd",
         "writes to inputs that need no gradient are not written back",
-        Edit(Epilogue._copy_in_turn, "call_in_grad_mode(False, target.copy_, value)", "pass"),
+        Edit(Epilogue._copy_in_turn, "call_in_grad_mode(mode, target.copy_, value)", "pass"),
         test_graphs.test_values_memory_and_mutations_are_eagers,
     ),
     Mutant(

@@ -132,12 +132,9 @@ class Epilogue:
         for mutation in self.mutations:
             target = _seen(inputs[mutation.input_index], mutation.views, outputs)
             value = outputs[mutation.output_index]
-            if value is target:  # computed there
-                continue
-            if not mutation.differentiable:
-                call_in_grad_mode(False, target.copy_, value)
-            elif differentiable:
-                target.copy_(value)
+            if value is not target and (differentiable or not mutation.differentiable):
+                mode = mutation.differentiable and torch.is_grad_enabled()
+                call_in_grad_mode(mode, target.copy_, value)
 
 
 def _counting_writes(tensors: list[torch.Tensor]) -> list[torch.Tensor]:
