@@ -17,6 +17,7 @@ from minitorch2.explorer.bisection.trials import Trial
 from minitorch2.foundation.source_lines import keep_lines
 from minitorch2.script.frontend.emit_iteration import RangeSugar
 from tests.mutants.planting import Edit
+from tests.unit.bytecode.soundness.processes import run
 
 
 def counted(x: torch.Tensor, n: int) -> torch.Tensor:
@@ -126,6 +127,13 @@ def test_a_jagged_result_is_compared_by_its_parts():
 
 
 def test_the_cache_is_blamed_for_what_only_the_cache_makes_wrong(tmp_path):
+    """In a process of its own, which holds no program under the wrong key in its memory."""
+    run(f"from {__name__} import blame_the_cache as b; b({str(tmp_path)!r})", preamble="")
+
+
+def blame_the_cache(directory):
+    """Check the search where the cache's key leaves the graph out."""
+
     def other(x):
         return x.cos() * 2
 
@@ -133,7 +141,7 @@ def test_the_cache_is_blamed_for_what_only_the_cache_makes_wrong(tmp_path):
         minitorch2.compile(other, backend="numba")(torch.ones(3))
 
     same_key = Edit(graph_key.key_of_graph, "graph=digest,", 'graph="",')
-    with same_key.planted(), config.patch(cache_dir=str(tmp_path), verify=False):
+    with same_key.planted(), config.patch(cache_dir=directory, verify=False):
         found = minitorch2.bisect(
             lambda x: x.sin() * 2, torch.ones(3), earlier=[fill], backend="numba",
             options={"cache": True, "verify": False}, path=None,
