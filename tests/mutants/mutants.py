@@ -147,7 +147,8 @@ def forget_skipped_code() -> None:
     """Let the frame hook ask again about all code but its own, that of closures to come too."""
     skip_files.is_skipped_file.cache_clear()
     gc.unfreeze()  # the functions of earlier tests are frozen, and would not be found
-    functions = [each for each in gc.get_objects() if isinstance(each, FunctionType)]
+    # `isinstance` would raise: it asks a weak proxy for the class of its object, which may be gone
+    functions = [each for each in gc.get_objects() if type(each) is FunctionType]
     waiting = [each.__code__ for each in functions if each.__module__ != frame_hook.__name__]
     while waiting:
         code = waiting.pop()

@@ -1,6 +1,7 @@
 """Each planted bug makes its property test fail, on an example that passes without the bug."""
 
 import random
+import weakref
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -11,7 +12,7 @@ import pytest
 
 from minitorch2.native.kernels import linking
 from minitorch2.native.llvm import machine_code
-from tests.mutants.mutants import MUTANTS, Mutant
+from tests.mutants.mutants import MUTANTS, Mutant, forget_skipped_code
 
 EXAMPLE_BYTES = 4000
 LAYERS = {"bytecode machine", "lazy", "script", "bytecode capture", "guards", "graph", "autograd",
@@ -81,3 +82,11 @@ def test_every_bug_can_be_planted() -> None:
     for mutant in MUTANTS:
         with mutant.plant.planted():
             pass
+
+
+def test_a_bug_is_planted_beside_a_proxy_whose_object_is_gone() -> None:
+    """A plant looks at all objects of the process; other tests leave dead weak proxies behind."""
+    proxy = weakref.proxy(lambda: None)
+    forget_skipped_code()
+    with pytest.raises(ReferenceError):
+        isinstance(proxy, int)
