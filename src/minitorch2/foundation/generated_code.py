@@ -30,11 +30,6 @@ _NUMBERS = itertools.count()
 _WRITTEN: set[str] = set()
 
 
-def is_guard_code(code: CodeType) -> bool:
-    """Return whether a code object belongs to a generated guard function."""
-    return code.co_filename.startswith(GUARDS)
-
-
 def is_generated(file: str) -> bool:
     """Return whether this package wrote the code in this file."""
     return file.startswith(PREFIX) or file in _WRITTEN

@@ -23,11 +23,6 @@ def in_notebook(body: str) -> str:
     return f'<div class="minitorch2"><style>{style}</style>\n{body}\n</div>'
 
 
-def text_in_notebook(text: str) -> str:
-    """Return a text as HTML that shows it as it is."""
-    return in_notebook(f"<pre>{html.escape(text)}</pre>")
-
-
 def table_in_notebook(headings: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     """Return a table as HTML for a notebook."""
     return in_notebook(table(headings, rows))

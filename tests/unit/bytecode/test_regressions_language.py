@@ -467,3 +467,52 @@ def test_builtin_classes_have_no_annotations():
         return x + 1, [hasattr(cls, "__annotations__") for cls in classes]
 
     check(f, X, graphs=1, breaks=0)
+
+
+def cached_inside(x):
+    @functools.lru_cache
+    def scaled(factor):
+        return x * factor
+
+    @functools.lru_cache(maxsize=0)
+    def never(factor):
+        return x * factor
+
+    same = scaled(2) is scaled(2.0), scaled(2) is scaled(2), never(1) is never(1)
+    return scaled(3), same, scaled.cache_info(), never.cache_info()
+
+
+def compared_keys(x):
+    key = functools.cmp_to_key(lambda a, b: a - b)
+    return x + 1, key(1) == key(1), key(1) <= key(2), key(3) >= key(4), key(5).obj
+
+
+def next_of_what_is_not_an_iterator(x):
+    try:
+        next([x])
+    except TypeError as error:
+        return x + 1, str(error)
+    return x
+
+
+class OnlyForwards:
+    """Has no context of its own; what it forwards to has one."""
+
+    def __getattr__(self, name):
+        return getattr(torch.no_grad(), name)
+
+
+def context_of_an_attribute(x):
+    try:
+        with OnlyForwards():
+            return x * 2
+    except TypeError as error:
+        return x + 1, str(error)
+
+
+@pytest.mark.parametrize(
+    "program",
+    [cached_inside, compared_keys, next_of_what_is_not_an_iterator, context_of_an_attribute],
+)
+def test_the_standard_library_does_what_it_says(program):
+    assert_matches_eager(program, torch.ones(2))

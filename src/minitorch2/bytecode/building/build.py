@@ -70,6 +70,7 @@ from minitorch2.bytecode.building.objects import (
     wrap_profiled,
     wrap_thread_local,
     wrap_token,
+    wrap_weak_proxy,
     wrap_weak_reference,
 )
 from minitorch2.bytecode.building.tensors import wrap_tensor
@@ -194,7 +195,8 @@ BUILDERS: Final[dict[type, Builder]] = {
     OverridesRegion: wrap_overrides_region,
     type: wrap_class,
     CustomOpDef: wrap_custom_operator,
-    weakref.ref: wrap_weak_reference,
+    **dict.fromkeys((weakref.ref, weakref.WeakMethod, weakref.KeyedRef), wrap_weak_reference),
+    **dict.fromkeys((weakref.ProxyType, weakref.CallableProxyType), wrap_weak_proxy),
     controls.error_on_graph_break: wrap_error_on_graph_break,
     **dict.fromkeys(OUTSIDE_CONTEXTS, wrap_outside_context),
     torch.autograd.profiler.record_function: wrap_profiled,

@@ -36,7 +36,10 @@ from minitorch2.bytecode.trackers.python_values.objects import ObjectVariable
 from minitorch2.bytecode.trackers.python_values.random_generator import RandomVariable
 from minitorch2.bytecode.trackers.python_values.sequence import ListVariable, TupleVariable
 from minitorch2.bytecode.trackers.python_values.thread_local import ThreadLocalVariable
-from minitorch2.bytecode.trackers.python_values.weak_reference import WeakReferenceVariable
+from minitorch2.bytecode.trackers.python_values.weak_reference import (
+    WeakProxyVariable,
+    WeakReferenceVariable,
+)
 from minitorch2.bytecode.trackers.torch_values import context, override_rules
 from minitorch2.bytecode.trackers.torch_values.generator import GeneratorVariable
 from minitorch2.bytecode.trackers.torch_values.nn_module import ModuleVariable
@@ -76,7 +79,8 @@ def wrap_object(capture: Capture, value: object, source: Source) -> VariableTrac
 
 wrap_autocast = by_class(context.autocast_of)
 wrap_overrides_region = by_class(override_rules.region_of)
-wrap_weak_reference = by_class(lambda _, value, **how: WeakReferenceVariable(value, **how))
+wrap_weak_reference = by_class(WeakReferenceVariable)
+wrap_weak_proxy = by_class(WeakProxyVariable)
 wrap_thread_local = by_class(lambda _, x, **how: ThreadLocalVariable(type(x), x, **how))
 wrap_outside_context = by_class(lambda _, x, **how: OutsideContextVariable(type(x), **how))
 wrap_profiled = by_class(lambda _, x, **how: NoContextVariable(type(x), **how))

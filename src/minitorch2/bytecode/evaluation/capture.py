@@ -227,7 +227,7 @@ class FrameCapture:
         if (made := self.references.stands_for(value)) is not None:
             return made
         source = source or self.reference(value)
-        if isinstance(value, FunctionType) and DISPATCHER in value.__globals__:
+        if type(value) is FunctionType and DISPATCHER in value.__globals__:
             # A function that is compiled already is captured as the user wrote it.
             value = value.__dict__["__wrapped__"]
             source = AttributeSource(source, "__wrapped__")

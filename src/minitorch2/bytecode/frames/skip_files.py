@@ -34,8 +34,8 @@ SITE_PACKAGES = (sysconfig.get_paths()["purelib"] + "/", sysconfig.get_paths()["
 
 FROZEN = ("<frozen _collections_abc>", "<frozen abc>", "<frozen os>")
 """Modules that CPython keeps inside of itself, and that are inlined."""
-_BODIES = ("polyfills/", "numpy_capture/bodies/", "optimizer_capture/bodies.py")
-STAND_INS = tuple(PACKAGE + "bytecode/" + room for room in _BODIES)
+_BODIES = "polyfills numpy_capture/bodies optimizer_capture/bodies.py kernel_capture/operator.py"
+STAND_INS = tuple(PACKAGE + "bytecode/" + room for room in _BODIES.split())
 MARKS = PACKAGE + "marks/"
 COLLECTIVES = PACKAGE + "distributed/collectives.py"
 _ROOMS = ["autograd/", "backends/", "codegen/", "native/", "distributed/backward_in_parts.py"]
@@ -93,6 +93,8 @@ INLINED_STANDARD = (
     "types.py",
     "typing.py",
     "warnings.py",
+    "weakref.py",
+    "_weakrefset.py",
 )
 
 

@@ -24,8 +24,7 @@ from minitorch2.bytecode.trackers.interfaces import Evaluator, Residual
 from minitorch2.bytecode.trackers.observed import raise_as_observed
 from minitorch2.bytecode.trackers.python_values.builtin import models
 from minitorch2.bytecode.trackers.python_values.classes import constructs
-from minitorch2.bytecode.trackers.python_values.constant import NONE, literal
-from minitorch2.bytecode.trackers.python_values.functions import is_none
+from minitorch2.bytecode.trackers.python_values.constant import NONE, is_none, literal
 from minitorch2.bytecode.trackers.python_values.objects import ObjectVariable
 from minitorch2.bytecode.trackers.python_values.random_generator import call_text, selected
 from minitorch2.bytecode.trackers.python_values.sequence import ListVariable

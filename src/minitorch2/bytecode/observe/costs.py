@@ -22,7 +22,7 @@ from minitorch2.bytecode.compiling.compiled_frame import BoundEntry, CompiledFra
 from minitorch2.bytecode.dispatch import Dispatcher, Region
 from minitorch2.bytecode.dispatch.region import ClosingContinuation
 from minitorch2.bytecode.guards.sources import Source
-from minitorch2.foundation.generated_code import is_guard_code
+from minitorch2.foundation.generated_code import GUARDS
 from minitorch2.graph.graph_module import GraphModule
 from minitorch2.graph.node import SourceLine
 from minitorch2.native.torch_internals import modes
@@ -97,7 +97,7 @@ class ExplainedRegion(Region):
             return
         while frame is not None:
             code = frame.f_code
-            if is_guard_code(code):
+            if code.co_filename.startswith(GUARDS):
                 return
             blamed = self._to_blame(code)
             if blamed is not None:

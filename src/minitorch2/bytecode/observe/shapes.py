@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 from collections.abc import Iterable
 from dataclasses import dataclass
 from textwrap import indent
@@ -9,7 +10,7 @@ from textwrap import indent
 from minitorch2.bytecode.compiling.compiled_frame import CompiledFrame
 from minitorch2.bytecode.guards import ShapeCondition
 from minitorch2.bytecode.observe.sizes import SizeReport, size_report
-from minitorch2.foundation.notebook import text_in_notebook
+from minitorch2.foundation.notebook import in_notebook
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,7 @@ class ShapesReport:
 
     def _repr_html_(self) -> str:
         """Return the report for a notebook."""
-        return text_in_notebook(str(self))
+        return in_notebook(f"<pre>{html.escape(str(self))}</pre>")
 
 
 def shapes_report(entries: Iterable[CompiledFrame]) -> ShapesReport:

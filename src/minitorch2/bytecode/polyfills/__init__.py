@@ -7,13 +7,11 @@ in the standard library. A new one is a function in the file of its kind (`itera
 
 from __future__ import annotations
 
-import collections
 import functools
 import itertools
 import operator
 import threading
 import types
-import typing
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -36,7 +34,6 @@ from minitorch2.native.cpython.library import CachedFunction
 from minitorch2.native.torch_internals import functions
 
 _NAMESPACE: Any = types.SimpleNamespace
-_COLLECTIONS: Any = collections
 
 GETTERS: Final[dict[type, Callable[..., Any]]] = {
     operator.itemgetter: values.get_items,
@@ -53,8 +50,6 @@ EXCEPTION_TEXTS: Final[dict[Any, Callable[..., Any]]] = {
 """Methods of exceptions that come from outside."""
 
 POLYFILLS: Final[dict[Any, Callable[..., Any]]] = {
-    functools.reduce: iterators.reduce,
-    functools.cmp_to_key: values.cmp_to_key,
     CachedFunction: caches.lru_cache_wrapper,
     itertools.accumulate: iterators.accumulate,
     itertools.starmap: iterators.starmap,
@@ -67,12 +62,10 @@ POLYFILLS: Final[dict[Any, Callable[..., Any]]] = {
     itertools.groupby: iterators.groupby,
     itertools.tee: iterators.tee,
     itertools.pairwise: iterators.pairwise,
-    typing.cast: values.cast,
     operator.concat: values.concat,
     functools.singledispatchmethod.__get__: values.dispatched_method,
     threading.Lock: locks.Lock,
     threading.RLock: locks.ReentrantLock,
-    _COLLECTIONS._count_elements: values.count_elements,
     aiter: asynchronous.aiter_of,
     anext: asynchronous.anext_of,
     _NAMESPACE.__init__: values.namespace_init,

@@ -19,7 +19,12 @@ def lru_cache_wrapper(
 
     def wrapper(*args: Any, **kwargs: Any) -> Any:
         nonlocal hits, misses
+        if maxsize == 0:
+            misses += 1
+            return user_function(*args, **kwargs)
         key: Hashable = (args, *kwargs.items())
+        if len(args) == 1 and not kwargs and type(args[0]) in (int, str):
+            key = args[0]  # 1 and 1.0 have entries of their own
         if typed:
             key = (key, *map(type, args), *map(type, kwargs.values()))
         result = known.pop(key, missing)
@@ -30,8 +35,7 @@ def lru_cache_wrapper(
                 del known[next(iter(known))]
         else:
             hits += 1
-        if maxsize is None or maxsize > 0:
-            known[key] = result
+        known[key] = result
         return result
 
     def info() -> Any:

@@ -9,19 +9,6 @@ from typing import Any
 _MISSING: Any = object()
 
 
-def reduce(
-    function: Callable[[Any, Any], Any], iterable: Iterable[Any], initial: Any = _MISSING
-) -> Any:
-    """``functools.reduce``"""
-    iterator = iter(iterable)
-    value = next(iterator, _MISSING) if initial is _MISSING else initial
-    if value is _MISSING:
-        raise TypeError("reduce() of empty iterable with no initial value")
-    for element in iterator:
-        value = function(value, element)
-    return value
-
-
 def accumulate(
     iterable: Iterable[Any], func: Callable[[Any, Any], Any] = operator.add, *, initial: Any = None
 ) -> Iterator[Any]:

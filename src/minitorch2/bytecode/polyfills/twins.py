@@ -1,8 +1,8 @@
 """Modules of the standard library without their accelerators in C.
 
-`heapq`, `bisect` and `operator` are written in Python and then replaced, function by function, by
-C. Executed once more while the C module cannot be imported, they give the Python functions, to be
-inlined.
+Modules such as `heapq` and `operator` are written in Python and then replaced, function by
+function, by C. Executed once more while the C module cannot be imported, they give the Python
+functions, to be inlined.
 """
 
 from __future__ import annotations
@@ -10,13 +10,15 @@ from __future__ import annotations
 import importlib.util
 import sys
 from collections.abc import Callable
-from types import ModuleType
+from types import FunctionType, ModuleType
 from typing import Any
 
-ACCELERATED = {"heapq": "_heapq", "bisect": "_bisect", "operator": "_operator"}
+ACCELERATED = {
+    name: f"_{name}" for name in ("heapq", "bisect", "operator", "functools", "collections")
+}
 """Module to its accelerator."""
 
-MODELED = ["abs", "call", "countOf", "delitem", "iconcat", "indexOf", "length_hint"]
+MODELED = ["abs", "call", "countOf", "iconcat", "indexOf", "is_", "is_not", "length_hint", "truth"]
 """Functions of `operator` that have no rule of their own."""
 
 
@@ -43,6 +45,8 @@ def twins() -> dict[Any, Callable[..., Any]]:
     for name in ACCELERATED:
         real, twin = importlib.import_module(name), python_twin(name)
         for key, value in vars(real).items():
-            if type(value) is type(len) and (name != "operator" or key in MODELED):
-                found[value] = getattr(twin, key)
+            written = getattr(twin, key, None)
+            is_wanted = name != "operator" or key in MODELED
+            if is_wanted and type(value) is type(len) and isinstance(written, FunctionType):
+                found[value] = written
     return found

@@ -2,15 +2,9 @@
 
 from __future__ import annotations
 
-import functools
 import types
-from collections.abc import Callable, Iterable, MutableMapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
-
-
-def cast(typ: Any, val: Any) -> Any:
-    """``typing.cast``"""
-    return val
 
 
 def concat(a: Any, b: Any, /) -> Any:
@@ -19,12 +13,6 @@ def concat(a: Any, b: Any, /) -> Any:
         raise TypeError(f"'{type(a).__name__}' object can't be concatenated")
     whole = a.__add__(b)
     return a + b if whole is NotImplemented else whole
-
-
-def count_elements(mapping: MutableMapping[Any, int], iterable: Iterable[Any]) -> None:
-    """Count elements as `collections.Counter` does"""
-    for element in iterable:
-        mapping[element] = mapping.get(element, 0) + 1
 
 
 def dispatched_method(self: Any, obj: Any, cls: Any = None) -> Callable[..., Any]:
@@ -37,24 +25,6 @@ def dispatched_method(self: Any, obj: Any, cls: Any = None) -> Callable[..., Any
         return dispatch(args[0].__class__).__get__(obj, cls)(*args, **kwargs)
 
     return method
-
-
-class ComparedBy:
-    """The sort key that ``functools.cmp_to_key(compare)`` makes of a value."""
-
-    def __init__(self, compare: Callable[[Any, Any], Any], obj: Any) -> None:
-        self.compare, self.obj = compare, obj
-
-    def __lt__(self, other: ComparedBy) -> bool:
-        return bool(self.compare(self.obj, other.obj) < 0)
-
-    def __gt__(self, other: ComparedBy) -> bool:
-        return bool(self.compare(self.obj, other.obj) > 0)
-
-
-def cmp_to_key(mycmp: Callable[[Any, Any], Any]) -> Callable[[Any], Any]:
-    """``functools.cmp_to_key``"""
-    return functools.partial(ComparedBy, mycmp)
 
 
 # Calls of `operator.itemgetter`, `attrgetter` and `methodcaller`, given the arguments that made it.

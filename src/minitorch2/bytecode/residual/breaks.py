@@ -27,8 +27,8 @@ from minitorch2.bytecode.residual.perform import PERFORMERS, do
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
 from minitorch2.bytecode.trackers.get_attr import BoundMethodVariable
 from minitorch2.bytecode.trackers.interfaces import Evaluator, Residual
+from minitorch2.bytecode.trackers.null import ResidualVariable
 from minitorch2.bytecode.trackers.python_values.constant import ConstantVariable
-from minitorch2.bytecode.trackers.residual_value import ResidualVariable
 
 FRAME_READERS = (
     *(locals, vars, dir, eval, exec, sys._getframe, inspect.currentframe, super),

@@ -19,9 +19,8 @@ from minitorch2.bytecode.evaluation.handlers.imports import imported_name
 from minitorch2.bytecode.evaluation.handlers.operators import UNARY
 from minitorch2.bytecode.machine.instruction import Instruction
 from minitorch2.bytecode.trackers.interfaces import Evaluator, Residual
-from minitorch2.bytecode.trackers.null import NULL
+from minitorch2.bytecode.trackers.null import NULL, ResidualVariable
 from minitorch2.bytecode.trackers.python_values.exceptions import ExceptionVariable
-from minitorch2.bytecode.trackers.residual_value import ResidualVariable
 from minitorch2.bytecode.trackers.rules import registers
 
 Performer = Callable[[Evaluator, Residual, Instruction], None]

@@ -19,13 +19,13 @@ from minitorch2.bytecode.machine.instruction import ExceptionHandler, Instructio
 from minitorch2.bytecode.residual.breaks import FrameEnd
 from minitorch2.bytecode.trackers.base import VariableTracker
 from minitorch2.bytecode.trackers.interfaces import Evaluator
+from minitorch2.bytecode.trackers.null import ResidualVariable
 from minitorch2.bytecode.trackers.python_values.constant import NONE, ConstantVariable
 from minitorch2.bytecode.trackers.python_values.generator import (
     GeneratorVariable,
     last_instruction,
     waits_for_iterator,
 )
-from minitorch2.bytecode.trackers.residual_value import ResidualVariable
 from minitorch2.foundation.blocks import replacing
 
 

@@ -37,7 +37,7 @@ from minitorch2.marks import controls, wrappers
 def mark_of(value: object) -> controls.Mark | None:
     """Return the mark of a callable: our own, or our mark that means the same as PyTorch's."""
     found = controls.mark_of(value)
-    if found is None and isinstance(value, types.FunctionType) and value.__dict__:
+    if found is None and type(value) is types.FunctionType and value.__dict__:
         return _mark_by_torch(value)
     return found
 

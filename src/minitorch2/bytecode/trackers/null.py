@@ -1,10 +1,11 @@
-"""Items of the evaluation stack that are not Python values."""
+"""Items of the evaluation stack that are not values, or of which nothing is known."""
 
 from __future__ import annotations
 
 from typing import Final
 
 from minitorch2.bytecode.trackers.base import VariableTracker
+from minitorch2.bytecode.trackers.interfaces import Residual
 
 
 class NullVariable(VariableTracker):
@@ -15,3 +16,14 @@ class NullVariable(VariableTracker):
 
 
 NULL: Final = NullVariable()
+
+
+class ResidualVariable(VariableTracker):
+    """The outcome of the instruction at a graph break: a local variable of the residual code."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self.name = name
+
+    def reconstruct(self, residual: Residual) -> str:
+        return self.name

@@ -13,5 +13,4 @@ BREAKING: dict[str, str] = {
     "library-lock": "builtin-method",
     "library-printed": "builtin",
     "library-redirected": "construction",
-    "library-weak_containers": "not-inlined",
 }

@@ -123,15 +123,12 @@ def before_with(evaluator: Evaluator, instruction: Instruction) -> None:
 def _protocol_method(
     evaluator: Evaluator, manager: VariableTracker, name: str, missed: str = ""
 ) -> VariableTracker:
-    try:
+    kind = manager.python_type()
+    if hasattr(kind, name):
         return manager.get_attribute(evaluator, name)
-    except ObservedError as error:
-        kind = manager.python_type()
-        if error.kind is not AttributeError or hasattr(kind, name):
-            raise
-        missed = missed if hasattr(kind, "__enter__") else ""
-        cause = f"{kind.__name__!r} object does not support the context manager protocol{missed}"
-        raise_observed(TypeError, cause)
+    missed = missed if hasattr(kind, "__enter__") else ""
+    cause = f"{kind.__name__!r} object does not support the context manager protocol{missed}"
+    return raise_observed(TypeError, cause)
 
 
 @handles("WITH_EXCEPT_START")

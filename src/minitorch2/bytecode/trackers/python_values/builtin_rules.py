@@ -26,13 +26,19 @@ from minitorch2.bytecode.trackers.lazy import realize
 from minitorch2.bytecode.trackers.observed import ObservedError, raise_as_observed, raise_observed
 from minitorch2.bytecode.trackers.python_values.builtin import models
 from minitorch2.bytecode.trackers.python_values.classes import ClassVariable
-from minitorch2.bytecode.trackers.python_values.constant import NONE, ConstantVariable, fold
+from minitorch2.bytecode.trackers.python_values.constant import (
+    NONE,
+    ConstantVariable,
+    fold,
+    is_none,
+)
 from minitorch2.bytecode.trackers.python_values.exceptions import read_attribute
-from minitorch2.bytecode.trackers.python_values.functions import FunctionVariable, is_none
+from minitorch2.bytecode.trackers.python_values.functions import FunctionVariable
 from minitorch2.bytecode.trackers.python_values.identity import IdentityVariable
 from minitorch2.bytecode.trackers.python_values.mapping import dict_of_names
 from minitorch2.bytecode.trackers.python_values.objects import ObjectVariable
 from minitorch2.bytecode.trackers.python_values.sequence import ListVariable, TupleVariable, sort
+from minitorch2.bytecode.trackers.python_values.weak_reference import WeakProxyVariable
 from minitorch2.bytecode.trackers.torch_values.selection import better
 from minitorch2.bytecode.trackers.torch_values.symbolic import SymbolicNumberVariable, compute
 from minitorch2.bytecode.trackers.torch_values.tensor import TensorVariable
@@ -41,12 +47,6 @@ from minitorch2.bytecode.trackers.torch_values.tensor_names import LEGACY_TYPES
 _TENSOR_TYPE: Any = type(torch.FloatTensor)
 
 # Questions about a value --------------------------------------------------------------------------
-
-
-@models(len)
-def length(evaluator: Evaluator, value: VariableTracker) -> VariableTracker:
-    """``len(value)``"""
-    return operations.length(evaluator, value)
 
 
 @models(isinstance)
@@ -75,6 +75,8 @@ def _is_instance(value: VariableTracker, cls: Any) -> bool:
         isinstance(None, cls)  # `typing.Any` and some protocols refuse
     except TypeError as error:
         raise_as_observed(error)
+    if isinstance(value, WeakProxyVariable) and _is_instance(value.referent(), cls):
+        return True
     if isinstance(value, TensorVariable):
         return _is_tensor_of(value, cls)
     real = value.as_constant() if isinstance(value, ConstantVariable) else None
@@ -422,6 +424,9 @@ def next_element(
     evaluator: Evaluator, iterator: VariableTracker, default: VariableTracker | None = None
 ) -> VariableTracker:
     """``next(iterator, default)``"""
+    kind = iterator.python_type()
+    if not hasattr(kind, "__next__"):
+        raise_observed(TypeError, f"{kind.__name__!r} object is not an iterator")
     if default is None:
         return iterator.call_method(evaluator, "__next__", [], {})
     return operations.next_item(evaluator, iterator) or default
@@ -491,44 +496,11 @@ for _symbol, (_, _, _operator) in operations.COMPARISONS.items():
 models(operator.not_)(_unary_rule("not"))
 
 
-@models(operator.is_)
-def same_object(evaluator: Evaluator, a: VariableTracker, b: VariableTracker) -> VariableTracker:
-    """``operator.is_(a, b)``"""
-    return ConstantVariable(operations.identical(evaluator, a, b))
-
-
-@models(operator.is_not)
-def other_object(evaluator: Evaluator, a: VariableTracker, b: VariableTracker) -> VariableTracker:
-    """``operator.is_not(a, b)``"""
-    return ConstantVariable(not operations.identical(evaluator, a, b))
-
-
-@models(operator.truth)
-def truth_of(evaluator: Evaluator, value: VariableTracker) -> VariableTracker:
-    """``operator.truth(value)``"""
-    return ConstantVariable(operations.truth(evaluator, value))
-
-
-@models(operator.getitem)
-def item_of(evaluator: Evaluator, owner: VariableTracker, key: VariableTracker) -> VariableTracker:
-    """``operator.getitem(owner, key)``"""
-    return operations.get_item(evaluator, owner, key)
-
-
-@models(operator.setitem)
-def store_item(
-    evaluator: Evaluator, owner: VariableTracker, key: VariableTracker, value: VariableTracker
-) -> None:
-    """``operator.setitem(owner, key, value)``"""
-    operations.set_item(evaluator, owner, key, value)
-
-
-@models(operator.contains)
-def contains(
-    evaluator: Evaluator, owner: VariableTracker, item: VariableTracker
-) -> VariableTracker:
-    """``operator.contains(owner, item)``"""
-    return operations.contains(evaluator, owner, item)
+models(len)(operations.length)
+models(operator.getitem)(operations.get_item)
+models(operator.setitem)(operations.set_item)
+models(operator.delitem)(operations.delete_item)
+models(operator.contains)(operations.contains)
 
 
 @models(operator.index)

@@ -241,6 +241,6 @@ NOT_IMPLEMENTED = ConstantVariable(NotImplemented)
 """The answer of a binary special method that lets the other operand try."""
 
 
-def is_none(value: VariableTracker) -> bool:
-    """Return whether a value is known to be None."""
-    return value.is_constant() and value.as_constant() is None
+def is_none(value: VariableTracker | None) -> bool:
+    """Return whether an optional argument was left out, or is known to be None."""
+    return value is None or (isinstance(value, ConstantVariable) and value.value is None)

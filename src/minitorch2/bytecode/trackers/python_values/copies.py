@@ -24,8 +24,8 @@ from minitorch2.bytecode.trackers.interfaces import Evaluator
 from minitorch2.bytecode.trackers.opaque import OpaqueVariable
 from minitorch2.bytecode.trackers.python_values.builtin import BuiltinVariable, models
 from minitorch2.bytecode.trackers.python_values.classes import ClassVariable, new_object
-from minitorch2.bytecode.trackers.python_values.constant import NONE, ConstantVariable
-from minitorch2.bytecode.trackers.python_values.functions import FunctionVariable, is_none
+from minitorch2.bytecode.trackers.python_values.constant import NONE, ConstantVariable, is_none
+from minitorch2.bytecode.trackers.python_values.functions import FunctionVariable
 from minitorch2.bytecode.trackers.python_values.mapping import DictVariable
 from minitorch2.bytecode.trackers.python_values.objects import ObjectVariable
 from minitorch2.bytecode.trackers.python_values.sequence import ListVariable, TupleVariable

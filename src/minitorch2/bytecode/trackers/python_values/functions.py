@@ -25,7 +25,12 @@ from minitorch2.bytecode.trackers.interfaces import Callee, Default, Evaluator, 
 from minitorch2.bytecode.trackers.known import KnownObjectVariable
 from minitorch2.bytecode.trackers.observed import ObservedError, raise_as_observed, raise_observed
 from minitorch2.bytecode.trackers.python_values.cell import CellVariable
-from minitorch2.bytecode.trackers.python_values.constant import NONE, ConstantVariable, literal
+from minitorch2.bytecode.trackers.python_values.constant import (
+    NONE,
+    ConstantVariable,
+    is_none,
+    literal,
+)
 from minitorch2.bytecode.trackers.python_values.coroutine import OutsideCoroutine
 from minitorch2.bytecode.trackers.python_values.mapping import DictVariable, dict_of_names
 from minitorch2.bytecode.trackers.python_values.sequence import TupleVariable
@@ -394,11 +399,6 @@ class GetterVariable(PartialVariable):
 
     def rebuild(self, residual: Residual) -> str:
         return f"{residual.reference(self.cls)}({residual.arguments(self.args, self.kwargs)})"
-
-
-def is_none(value: VariableTracker | None) -> bool:
-    """Return whether an optional argument was left out or is None."""
-    return value is None or (isinstance(value, ConstantVariable) and value.value is None)
 
 
 class CachedFunctionVariable(KnownObjectVariable):

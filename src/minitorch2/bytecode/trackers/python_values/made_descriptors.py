@@ -15,8 +15,7 @@ from minitorch2.bytecode.trackers.interfaces import Evaluator, Residual
 from minitorch2.bytecode.trackers.known import KnownObjectVariable
 from minitorch2.bytecode.trackers.observed import raise_observed
 from minitorch2.bytecode.trackers.python_values.classes import constructs
-from minitorch2.bytecode.trackers.python_values.constant import NONE
-from minitorch2.bytecode.trackers.python_values.functions import is_none
+from minitorch2.bytecode.trackers.python_values.constant import NONE, is_none
 from minitorch2.bytecode.trackers.python_values.stand_ins import stand_in
 
 

@@ -22,8 +22,8 @@ from minitorch2.bytecode.trackers.known import KnownObjectVariable
 from minitorch2.bytecode.trackers.observed import raise_as_observed
 from minitorch2.bytecode.trackers.python_values.builtin import models
 from minitorch2.bytecode.trackers.python_values.cell import CellVariable
-from minitorch2.bytecode.trackers.python_values.constant import NONE, literal
-from minitorch2.bytecode.trackers.python_values.functions import NestedFunctionVariable, is_none
+from minitorch2.bytecode.trackers.python_values.constant import NONE, is_none, literal
+from minitorch2.bytecode.trackers.python_values.functions import NestedFunctionVariable
 from minitorch2.bytecode.trackers.python_values.made_class import MadeClassVariable, Recipe
 from minitorch2.bytecode.trackers.python_values.mapping import dict_of_names
 from minitorch2.bytecode.trackers.python_values.sequence import TupleVariable

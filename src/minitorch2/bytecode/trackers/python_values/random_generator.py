@@ -28,8 +28,12 @@ from minitorch2.bytecode.trackers.interfaces import Evaluator, Residual
 from minitorch2.bytecode.trackers.observed import raise_as_observed
 from minitorch2.bytecode.trackers.opaque import OpaqueVariable
 from minitorch2.bytecode.trackers.python_values.classes import constructs
-from minitorch2.bytecode.trackers.python_values.constant import NONE, ConstantVariable, fold
-from minitorch2.bytecode.trackers.python_values.functions import is_none
+from minitorch2.bytecode.trackers.python_values.constant import (
+    NONE,
+    ConstantVariable,
+    fold,
+    is_none,
+)
 from minitorch2.bytecode.trackers.python_values.objects import ObjectVariable
 from minitorch2.bytecode.trackers.python_values.range import RangeVariable
 from minitorch2.bytecode.trackers.python_values.sequence import ListVariable, SequenceVariable

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from minitorch2.bytecode.guards.sources import AttributeSource, Source
 from minitorch2.bytecode.trackers.base import VariableTracker
 from minitorch2.bytecode.trackers.descriptors import MISSING, class_lookup
 from minitorch2.bytecode.trackers.interfaces import Evaluator
@@ -15,10 +14,6 @@ class ThreadLocalVariable(ObjectVariable):
     def instance_dict(self) -> dict[str, object]:
         found: dict[str, object] = {} if self.value is MISSING else self.value.__dict__
         return found
-
-    def attribute_source(self, name: str) -> Source:
-        assert self.source is not None
-        return AttributeSource(self.source, name)
 
     def plain_set_attribute(self, evaluator: Evaluator, name: str, value: VariableTracker) -> None:
         if class_lookup(self.cls, name)[1] is not MISSING:

@@ -27,8 +27,7 @@ from minitorch2.bytecode.trackers.descriptors import MISSING
 from minitorch2.bytecode.trackers.interfaces import Evaluator
 from minitorch2.bytecode.trackers.observed import ObservedError, raise_observed
 from minitorch2.bytecode.trackers.python_values.builtin import models
-from minitorch2.bytecode.trackers.python_values.constant import NONE, ConstantVariable
-from minitorch2.bytecode.trackers.python_values.functions import is_none
+from minitorch2.bytecode.trackers.python_values.constant import NONE, ConstantVariable, is_none
 from minitorch2.bytecode.trackers.python_values.mapping import DictVariable
 from minitorch2.native.cpython.guard_machine import Op
 

@@ -1,66 +1,160 @@
-"""Weak references: calling one gives its object, or None when that has died."""
+"""Weak references and proxies: calling a reference gives its object, or None when that has died."""
 
 from __future__ import annotations
 
+import operator
 import weakref
-from collections.abc import Hashable, Iterator
-from typing import Any
+from collections.abc import Callable, Hashable, Iterator
+from typing import Any, Final
 
 from minitorch2.bytecode.frames.lifetimes import SEES_DEATH
-from minitorch2.bytecode.guards.sources import CallSource
+from minitorch2.bytecode.guards.sources import AppliedSource, CallSource
+from minitorch2.bytecode.trackers import operations
 from minitorch2.bytecode.trackers.base import Arguments, Keywords, VariableTracker, unsupported
 from minitorch2.bytecode.trackers.descriptors import MISSING
 from minitorch2.bytecode.trackers.interfaces import Capture, Evaluator, Residual
+from minitorch2.bytecode.trackers.observed import raise_observed
 from minitorch2.bytecode.trackers.python_values.classes import constructs
+from minitorch2.bytecode.trackers.python_values.constant import NONE, is_none
 
 
 class WeakReferenceVariable(VariableTracker):
-    """A `weakref.ref`, made here of `target`, or from outside (then `value` is the real one)."""
+    """A `weakref.ref` or an instance of one of its subclasses in `weakref`.
+
+    Args:
+        capture: the attempt that it is evaluated in.
+        value: the real one, if it is from outside.
+        target, more: else, what it is made of: its object, and the further arguments.
+        cls: its class.
+    """
 
     def __init__(
         self,
+        capture: Capture,
         value: Any = MISSING,
         target: VariableTracker | None = None,
-        capture: Capture | None = None,
+        more: Arguments = (),
+        cls: type = weakref.ref,
         **options: Any,
     ) -> None:
         super().__init__(**options)
-        self.value, self.target, self.capture = value, target, capture
+        self.capture, self.value, self.target, self.more = capture, value, target, more
+        self.cls = cls if value is MISSING else type(value)
 
     def python_type(self) -> type:
-        return weakref.ref
+        return self.cls
 
-    def hash_key(self) -> Hashable:
-        return unsupported("hash", "the hash of a weak reference is that of its object")
-
-    def call(self, evaluator: Evaluator, args: Arguments, kwargs: Keywords) -> VariableTracker:
-        if self.target is not None:
-            if not is_held(evaluator, self.target):
-                unsupported(SEES_DEATH, "a weak reference to an object that may be dead")
-            return self.target
-        assert self.source is not None
-        return evaluator.capture.wrap(self.value(), CallSource(self.source))
-
-    def refers_to(self) -> list[VariableTracker]:
-        return []
-
-    def rebuild(self, residual: Residual) -> str:
-        assert self.target is not None
-        assert self.capture is not None
+    def referent(self) -> VariableTracker:
+        """Return the object that is referred to; None if it has died."""
+        if self.target is None:
+            return self._outside()
         if not is_held(self.capture.evaluator, self.target):
             unsupported(SEES_DEATH, "a weak reference to an object that may be dead")
-        return f"{residual.reference(weakref.ref)}({residual.name_for(self.target)})"
+        return self.target
+
+    def _outside(self) -> VariableTracker:
+        assert self.source is not None
+        return self.capture.wrap(self.value(), CallSource(self.source))
+
+    def hash_key(self) -> Hashable:
+        """Return the key of its object: references to equal objects are equal."""
+        target = self.referent()
+        if is_none(target):
+            unsupported("hash", "a weak reference to a dead object as a key")
+        return ("weak", target.hash_key())
+
+    def call(self, evaluator: Evaluator, args: Arguments, kwargs: Keywords) -> VariableTracker:
+        return self.referent()
+
+    def refers_to(self) -> list[VariableTracker]:
+        return [*self.more]
+
+    def rebuild(self, residual: Residual) -> str:
+        arguments = residual.arguments([self.referent(), *self.more], {})
+        return f"{residual.reference(self.cls)}({arguments})"
 
 
-@constructs(weakref.ref)
-def make_weak_reference(
-    evaluator: Evaluator, target: VariableTracker, callback: VariableTracker | None = None
+def _make(
+    evaluator: Evaluator, cls: type, target: VariableTracker, callback: VariableTracker, *key: Any
 ) -> VariableTracker:
-    """``weakref.ref(target)``"""
-    if callback is not None and not (callback.is_constant() and callback.as_constant() is None):
-        unsupported(SEES_DEATH, "a weak reference with a callback")
+    """``cls(target, callback, *key)``"""
+    kind = target.python_type()
+    if not kind.__weakrefoffset__:
+        raise_observed(TypeError, f"cannot create weak reference to '{kind.__name__}' object")
+    if target.source is None and not is_none(callback):
+        unsupported(SEES_DEATH, "a weak reference with a callback, to an object that is new")
     evaluator.capture.sees_death |= target.source is None
-    return WeakReferenceVariable(target=target, capture=evaluator.capture)
+    return WeakReferenceVariable(evaluator.capture, MISSING, target, (callback, *key), cls)
+
+
+constructs(weakref.KeyedRef)(lambda evaluator, *args: _make(evaluator, weakref.KeyedRef, *args))
+constructs(weakref.ref)(
+    lambda evaluator, target, callback=NONE: _make(evaluator, weakref.ref, target, callback)
+)
+
+
+# Proxies ------------------------------------------------------------------------------------------
+
+
+def object_behind(proxy: Any) -> object:
+    """Return the object of a weak proxy; None if it has died, or answers for others."""
+    try:
+        found = proxy.__reduce_ex__.__self__
+    except (AttributeError, ReferenceError):
+        return None
+    return found if any(each is proxy for each in weakref.getweakrefs(found)) else None
+
+
+class WeakProxyVariable(WeakReferenceVariable):
+    """A `weakref.proxy` from outside: all but its class and its identity is the object's."""
+
+    def _outside(self) -> VariableTracker:
+        assert self.source is not None
+        found, place = object_behind(self.value), self.capture.reference(object_behind)
+        if found is None:
+            unsupported("attribute", "a weak proxy whose object has died")
+        return self.capture.wrap(found, AppliedSource(self.source, place))
+
+    def hash_key(self) -> Hashable:
+        raise_observed(TypeError, f"unhashable type: 'weakref.{self.cls.__name__}'")
+
+    def truth(self, evaluator: Evaluator) -> bool:
+        return operations.truth(evaluator, self.referent())
+
+    def get_attribute(self, evaluator: Evaluator, name: str) -> VariableTracker:
+        return self.referent().get_attribute(evaluator, name)
+
+    def set_attribute(self, evaluator: Evaluator, name: str, value: VariableTracker) -> None:
+        self.referent().set_attribute(evaluator, name, value)
+
+    def delete_attribute(self, evaluator: Evaluator, name: str) -> None:
+        self.referent().delete_attribute(evaluator, name)
+
+    def call(self, evaluator: Evaluator, args: Arguments, kwargs: Keywords) -> VariableTracker:
+        if self.python_type() is weakref.ProxyType:
+            raise_observed(TypeError, "'weakref.ProxyType' object is not callable")
+        return self.referent().call(evaluator, args, kwargs)
+
+    def call_method(
+        self, evaluator: Evaluator, name: str, args: Arguments, kwargs: Keywords
+    ) -> VariableTracker:
+        """Call a method of the object; an operator takes the objects of both operands."""
+        if name not in _SPECIAL:
+            return super().call_method(evaluator, name, args, kwargs)
+        parts = (self, *args)
+        operands = [p.referent() if isinstance(p, WeakProxyVariable) else p for p in parts]
+        function, is_reflected = _SPECIAL[name]
+        if is_reflected:
+            operands.reverse()
+        return evaluator.capture.wrap(function, None).call(evaluator, operands, kwargs)
+
+
+_SPECIAL: Final[dict[str, tuple[Callable[..., Any], bool]]] = {
+    **{n: (f, False) for n, f in vars(operator).items() if callable(f) and n.startswith("__")},
+    **{f"__{f.__name__}__": (f, False) for f in (len, iter, next, reversed, str, divmod)},
+    **{f"__r{name}__": (f, True) for name, f, _ in operations.BINARY.values()},
+}
+"""Special methods of proxies: the function that does it, and whether its operands are swapped."""
 
 
 # Lifetimes ----------------------------------------------------------------------------------------

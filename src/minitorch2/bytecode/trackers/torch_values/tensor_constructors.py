@@ -7,8 +7,7 @@ import torch
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
 from minitorch2.bytecode.trackers.interfaces import Evaluator
 from minitorch2.bytecode.trackers.python_values.classes import constructs
-from minitorch2.bytecode.trackers.python_values.constant import NONE, ConstantVariable
-from minitorch2.bytecode.trackers.python_values.functions import is_none
+from minitorch2.bytecode.trackers.python_values.constant import NONE, ConstantVariable, is_none
 from minitorch2.bytecode.trackers.python_values.sequence import (
     SequenceVariable,
     SizeVariable,
