@@ -13,7 +13,7 @@ BREAKS = {
     "strings_and_regex": 2, "nested_exceptions": 2,
     "bpe_tokenizer_and_collate": 11, "autoregressive_sampler": 24, "early_stopping_trainer": 10,
     "pointcloud_and_nms": 6, "numpy_in_the_loop": 13,
-    "lru_and_weak_caches": 12, "replay_buffer_dqn": 3, "beam_search_batched": 16,
+    "lru_and_weak_caches": 1, "replay_buffer_dqn": 3, "beam_search_batched": 16,
     "mixture_of_experts": 10, "distill_mixup_cutmix": 7, "moco_queue": 2, "crf_and_viterbi": 7,
     "ctc_greedy_and_loss": 6, "kalman_and_particles": 8, "neural_ode_rk4": 4,
     "kmeans_sinkhorn_mcmc": 20, "ppo_gae_update": 3, "vqvae_gumbel": 6,

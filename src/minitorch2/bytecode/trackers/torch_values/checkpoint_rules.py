@@ -12,6 +12,7 @@ from minitorch2.bytecode.trackers.interfaces import Evaluator
 from minitorch2.bytecode.trackers.python_values.constant import NONE
 from minitorch2.bytecode.trackers.python_values.sequence import ListVariable, TupleVariable
 from minitorch2.bytecode.trackers.subgraph import Subgraph, record
+from minitorch2.bytecode.trackers.torch_values.recorded import binders, call_graphs
 from minitorch2.bytecode.trackers.torch_values.tensor import TensorVariable
 from minitorch2.bytecode.trackers.torch_values.torch_function import handles
 from minitorch2.graph.effects import is_random, written_by
@@ -60,12 +61,12 @@ def checkpoint(
         unsupported("checkpoint", "a checkpoint that draws other random numbers the second time")
     outputs = _results(body.result)
     nodes = [output.node for output in outputs if isinstance(output, TensorVariable)]
-    module, inputs = body.close(nodes)
+    given = body.read(nodes)
+    numbers = binders(evaluator, "checkpoint", body.symbols(), given)
+    module, inputs = body.close(nodes, [*given, *numbers])
     options = {"use_reentrant": reentrant, "preserve_rng_state": keeps_state}
-    given = [TensorVariable(node, node.meta["val"]) for node in inputs]
-    target = Checkpoint(module, options)
-    made = evaluator.capture.call_in_graph(evaluator, "call_function", target, given)
-    results = iter(made.items(evaluator))
+    taken = [TensorVariable(node, node.meta["val"]) for node in inputs]
+    results = iter(call_graphs(evaluator, Checkpoint(module, options), taken))
     values = [next(results) if isinstance(o, TensorVariable) else o for o in outputs]
     if isinstance(body.result, TupleVariable | ListVariable):
         return body.result.make(values)

@@ -13,7 +13,6 @@ from typing import Any, Final
 
 import torch
 
-from minitorch2.bytecode.operators.blocks import bound_symbols
 from minitorch2.bytecode.operators.custom_function import CustomFunction, Given, LaterPass
 from minitorch2.bytecode.trackers.base import Arguments, Keywords, VariableTracker, unsupported
 from minitorch2.bytecode.trackers.descriptors import class_function, class_lookup
@@ -199,7 +198,7 @@ class _Passes:
         read = part.read(results)
         tangents = [n for n in (() if jvp is None else jvp.sources or ()) if n is not None]
         needed = dict.fromkeys(n for n in (*kept, *tangents) if n not in read)
-        needed |= dict.fromkeys(_binders(self.evaluator, part, [*read, *needed]))
+        needed |= dict.fromkeys(binders(self.evaluator, _CODE, part.symbols(), [*read, *needed]))
         return part.close(results, list(needed))
 
     def _patterns(self) -> Iterator[Given]:
@@ -271,7 +270,8 @@ class _Later:
         self.results = list(dict.fromkeys(given))
         own = [tensor.node for tensor in self.own if tensor is not None]
         bound = [*self.part.read(self.results), *own]
-        last = [*_binders(self.evaluator, self.part, bound), *own]
+        symbols = self.part.symbols()
+        last = [*binders(self.evaluator, _CODE, symbols, bound), *own]
         self.graph, inputs = self.part.close(self.results, last)
         self.reads = inputs[: len(inputs) - len(own)]
 
@@ -286,15 +286,6 @@ class _Later:
             pairs = [*zip(self.receivers, places, strict=True)]
             gives = [[i for to, i in pairs if to is n and i is not None] for n in inputs]
         return LaterPass(self.graph, [kept.index(node) for node in self.reads], there, gives)
-
-
-def _binders(evaluator: Evaluator, part: Subgraph, inputs: Sequence[Node]) -> list[Node]:
-    """Yield more inputs, which have the sizes and numbers that a pass reads."""
-    capture, missing = evaluator.capture, part.symbols() - bound_symbols(inputs)
-    missing -= bound_symbols([entry.node for entry in capture.inputs])
-    capture.size_inputs(missing - bound_symbols([entry.node for entry in capture.numbers]))
-    numbers = [e.node for e in capture.numbers if not missing.isdisjoint(bound_symbols([e.node]))]
-    return [*numbers, *binders(evaluator, _CODE, part.symbols(), [*inputs, *numbers])]
 
 
 def _stand_in(evaluator: Evaluator, name: str, like: TensorVariable) -> TensorVariable:

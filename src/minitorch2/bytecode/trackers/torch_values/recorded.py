@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import sympy
+import torch
 
 from minitorch2.bytecode.operators.blocks import bound_symbols
 from minitorch2.bytecode.trackers.base import Arguments, VariableTracker, unsupported
@@ -66,7 +67,10 @@ def closed(
     last = [tensor.node for tensor in own]
     read = dict.fromkeys(node for f in functions for node in f.part.read(f.outputs))
     symbols = set().union(*(f.part.symbols() for f in functions))
-    read |= dict.fromkeys(binders(evaluator, functions[0].code, symbols, [*read, *last]))
+    bound = [*binders(evaluator, functions[0].code, symbols, [*read, *last])]
+    if not all(isinstance(node.meta["val"], torch.Tensor) for node in bound):
+        unsupported(functions[0].code, "a size that no input of the graph tells")  # only tensors
+    read |= dict.fromkeys(bound)
     inputs = [node for node in read if node not in last]
     modules = [f.part.close(f.outputs, [*inputs, *last])[0] for f in functions]
     for node in last:
@@ -77,9 +81,11 @@ def closed(
 def binders(
     evaluator: Evaluator, code: str, symbols: set[sympy.Symbol], inputs: Sequence[Node]
 ) -> Iterator[Node]:
-    """Yield inputs of the whole graph that have the sizes that the given ones do not have."""
-    missing = symbols - bound_symbols(inputs)
-    for node in (entry.node for entry in evaluator.capture.inputs):
+    """Yield inputs of the whole graph that have the sizes and numbers that the given ones lack."""
+    capture, missing = evaluator.capture, symbols - bound_symbols(inputs)
+    known = [entry.node for entry in (*capture.inputs, *capture.numbers)]
+    capture.size_inputs(missing - bound_symbols(known))
+    for node in (entry.node for entry in (*capture.numbers, *capture.inputs)):
         if not missing.isdisjoint(found := bound_symbols([node])):
             missing -= found
             yield node
