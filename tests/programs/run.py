@@ -19,11 +19,12 @@ from tests.programs import (
     crafted,
     fields,
     research,
+    strangers,
     trainings,
 )
 
 # Importing them fills the table.
-assert all((applications, corners, crafted, fields, research, trainings))
+assert all((applications, corners, crafted, fields, research, strangers, trainings))
 TOLERANCE = 2e-5
 Compile = Callable[[Callable[..., Any]], Callable[..., Any]]
 

@@ -21,6 +21,8 @@ BREAKS = {
     "functions_with_state_in_ctx": 5, "stacks_of_exits": 7, "flags_and_dispatch": 3,
     "plugins_with_metaclasses": 1, "logged_training": 3,
     "meta_learning_two_ways": 2,
+    "memo_by_shape": 1, "exceptions_as_control": 2, "stacks_of_contexts": 1,
+    "match_with_classes": 5,
 }  # fmt: skip
 """The most graph breaks of a program, in either mode; the others have none."""
 

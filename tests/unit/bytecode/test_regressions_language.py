@@ -516,3 +516,14 @@ def context_of_an_attribute(x):
 )
 def test_the_standard_library_does_what_it_says(program):
     assert_matches_eager(program, torch.ones(2))
+
+
+def classes_of_numbers(x, n):
+    kinds = n.__class__ is type(n), n.__class__.__name__, x.shape[0].__class__ is int
+    return x * n, kinds, n.__class__(3), (x.shape[0] > 2).__class__ is bool
+
+
+def test_the_class_of_a_number_that_varies_is_its_class():
+    fast = minitorch2.compile(classes_of_numbers, backend="eager", fullgraph=True)
+    for rows, n in enumerate((0.5, 0.75, 0.875, 2, 3, 4), 3):
+        assert str(fast(torch.ones(rows), n)) == str(classes_of_numbers(torch.ones(rows), n))

@@ -241,6 +241,8 @@ class SymbolicNumberVariable(VariableTracker):
 
     def get_attribute(self, evaluator: Evaluator, name: str) -> VariableTracker:
         cls = self.python_type()
+        if name == "__class__":
+            return literal(cls)
         attribute = getattr(cls, name, None)
         if attribute is None:
             raise_observed(AttributeError, f"{cls.__name__!r} object has no attribute {name!r}")
