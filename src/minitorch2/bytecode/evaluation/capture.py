@@ -505,6 +505,8 @@ class FrameCapture:
                 if error.code == "unbacked-size" and made.used:
                     raise DataDependentError(f"{target} needs data while capturing") from error
                 raise
+        inner = {*made.used} - unbacked_in(tree_leaves(value))  # the call itself checks these
+        env.checks = [each for each in env.checks if inner.isdisjoint(unbacked_in(each.condition))]
         if not unbacked_in([stated.condition for stated in env.checks]).isdisjoint(made.used):
             raise DataDependentError(f"{target} checks data that it reads itself")
         return value, tuple(made.used)
