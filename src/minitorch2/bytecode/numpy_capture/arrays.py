@@ -14,6 +14,7 @@ from typing import Any, Final
 import numpy as np
 import torch
 
+from minitorch2.bytecode.guards.sources import AttributeSource
 from minitorch2.bytecode.numpy_capture import bodies
 from minitorch2.bytecode.numpy_capture.bodies import creation
 from minitorch2.bytecode.numpy_capture.bodies.dtypes import DTYPES, NUMPY_DTYPES
@@ -91,6 +92,7 @@ class ArrayVariable(VariableTracker):
         read_only: it may be a view that NumPy forbids to write to; captured code reads it only.
         fix: fixes by guards a scalar that is from outside, or computed from such scalars, and
             returns it; None if data tell its value.
+        real: the array itself, if it is from outside.
     """
 
     def __init__(
@@ -99,9 +101,11 @@ class ArrayVariable(VariableTracker):
         is_scalar: bool = False,
         read_only: bool = False,
         fix: Callable[[], np.generic] | None = None,
+        real: np.ndarray[Any, Any] | None = None,
         **options: Any,
     ) -> None:
         super().__init__(**options)
+        self.real = real
         self.tensor, self.is_scalar, self.read_only = tensor, is_scalar, read_only
         self.fix = fix
 
@@ -158,6 +162,8 @@ class ArrayVariable(VariableTracker):
             return from_number(fake.numel())
         if name == "dtype":
             return ConstantVariable(self.numpy_dtype)
+        if name == "flags" and self.real is not None and self.source is not None:
+            return evaluator.capture.wrap(self.real.flags, AttributeSource(self.source, name))
         if name == "T":
             return self.call_method(evaluator, "transpose", [], {})
         if name == "mT":

@@ -73,7 +73,7 @@ def wrap_array(capture: Capture, value: np.ndarray[Any, Any], source: Source) ->
     capture.wrap(True, WriteableSource(source))
     shared = capture.wrap(torch.from_numpy(value), FromNumpySource(source))
     assert isinstance(shared, TensorVariable)
-    return ArrayVariable(shared, source=source, guards=guards | shared.guards)
+    return ArrayVariable(shared, real=value, source=source, guards=guards | shared.guards)
 
 
 def wrap_scalar(capture: Capture, value: np.generic, source: Source) -> VariableTracker:

@@ -10,7 +10,7 @@ from numpy.lib.array_utils import normalize_axis_index
 
 from minitorch2.bytecode.numpy_capture import bodies
 from minitorch2.bytecode.numpy_capture.arrays import CODE, ArrayVariable, call_body
-from minitorch2.bytecode.numpy_capture.bodies import dtypes, reductions
+from minitorch2.bytecode.numpy_capture.bodies import dtypes, quantiles, reductions
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
 from minitorch2.bytecode.trackers.interfaces import Evaluator
 from minitorch2.bytecode.trackers.python_values.classes import constructs
@@ -58,6 +58,7 @@ for _function in (
     np.can_cast,
     np.isdtype,
     reductions.reduction_dtype,
+    quantiles.quantile_places,
     normalize_axis_index,
 ):
     _folded(_function)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+import minitorch2
 from minitorch2 import stages
 from tests.unit.bytecode.capturing import capture
 from tests.unit.bytecode.torch_values.programs import check_row, table
@@ -177,3 +178,46 @@ def test_a_scalar_that_varies_is_fixed_a_few_times_only():
         for value in np.linspace(0, 1, 20, dtype=np.float32):
             torch.testing.assert_close(compiled(torch.ones(2), value), f(torch.ones(2), value))
     assert log.counts["graphs"] < 12
+
+
+@pytest.mark.parametrize("kind", ["float32", "int64", "uint8"])
+@pytest.mark.parametrize("seed", range(4))
+def test_quantiles_are_those_of_numpy(kind, seed):
+    """Places, interpolation, NaN and infinities, dtypes and shapes are NumPy's own."""
+    random = np.random.default_rng(seed)
+    for shape in ((5,), (1,), (4, 3), (2, 3, 4)):
+        array = (random.normal(size=shape) * 50 + 60).clip(0, 200).astype(kind)
+        if kind.startswith("f") and seed:
+            array.flat[random.integers(array.size)] = (np.nan, np.inf, -np.inf)[seed - 1]
+        for q in (0, 1.0, 0.3, [0.1, 0.9], [0, 1]):
+            for axis, keepdims in ((None, False), (0, True), (-1, False)):
+
+                def program(a, q=q, axis=axis, keepdims=keepdims):
+                    percent = [100 * part for part in q] if isinstance(q, list) else 100 * q
+                    return (
+                        np.quantile(a, q, axis=axis, keepdims=keepdims),
+                        np.percentile(a, percent, axis, keepdims=keepdims),
+                    )
+
+                given = minitorch2.compile(program, backend="eager", fullgraph=True)(array)
+                for mine, theirs in zip(given, program(array), strict=True):
+                    assert type(mine) is type(theirs) and mine.dtype == theirs.dtype
+                    np.testing.assert_array_equal(mine, theirs, strict=True)
+
+
+@pytest.mark.parametrize("q", [1.5, [-0.1, 0.5]])
+def test_quantiles_outside_of_their_range(q):
+    for function in (np.quantile, lambda a, q: np.percentile(a, np.multiply(q, 100).tolist())):
+        with pytest.raises(ValueError, match=r"must be in the range"):
+            minitorch2.compile(function, backend="eager")(np.ones(3), q)
+
+
+def test_flags_of_an_array_from_outside():
+    def program(a):
+        flags = a.flags
+        return a.sum(), flags.c_contiguous, flags.f_contiguous, flags.owndata, flags.writeable
+
+    fast = minitorch2.compile(program, backend="eager", fullgraph=True)
+    whole = np.ones((4, 4))
+    for array in (whole, whole[:2], whole.T, whole[:, ::2], np.asfortranarray(whole)):
+        assert fast(array) == program(array)

@@ -19,6 +19,7 @@ from minitorch2.bytecode.numpy_capture.bodies import (
     creation,
     linalg,
     products,
+    quantiles,
     reductions,
     ufuncs,
 )
@@ -38,6 +39,7 @@ _NUMPY: Final[dict[str, Body]] = {
     **_bodies(arranging, "array_split broadcast_arrays broadcast_to concatenate meshgrid pad roll"),
     **_bodies(arranging, "tile where"),
     **_bodies(products, "convolve correlate cross dot einsum inner kron vdot"),
+    **_bodies(quantiles, "percentile quantile"),
     "asanyarray": creation.asarray,
     "empty": creation.zeros,
     "empty_like": creation.zeros_like,
@@ -86,5 +88,6 @@ SCALARS: Final = frozenset(
 ).union(
     _bodies(products, "dot einsum inner matmul vdot vecdot").values(),
     _bodies(reductions, "argmax argmin reduce searchsorted trace").values(),
+    _bodies(quantiles, "percentile quantile").values(),
 )
 """Bodies whose results are scalars if they have no dimensions; of others they are arrays."""
