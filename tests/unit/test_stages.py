@@ -1,11 +1,37 @@
 """The report of a compilation: stages, seconds per phase, counts."""
 
+import ast
+import re
 import threading
 import time
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from minitorch2 import stages
+
+ROOT = Path(__file__).parents[2]
+COMPUTED = {"f'{kind}s'": ("fallbacks", "library_calls"), "name": ()}
+"""Names of counters that are no literals in the code; `name` repeats those of a graph's entry."""
+
+
+def counted_names() -> Iterator[str]:
+    """The names of all counters, as the code says them."""
+    for path in (ROOT / "src").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Call) and ast.unparse(node.func) == "stages.count":
+                name = node.args[0]
+                if isinstance(name, ast.Constant):
+                    yield name.value
+                else:
+                    yield from COMPUTED[ast.unparse(name)]
+
+
+def test_the_page_of_counters_names_each_counter():
+    page = (ROOT / "docs" / "counters.md").read_text()
+    rows = re.findall(r"^\| `([^`]+)` \|", page, re.M)
+    assert sorted(rows) == sorted(set(counted_names()))
 
 
 def test_nothing_happens_without_a_log():

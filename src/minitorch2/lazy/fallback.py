@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from minitorch2 import stages
 from minitorch2.graph.user_lines import user_line
 from minitorch2.lazy.infer import map_tensors
 from minitorch2.lazy.interpret import with_memory
@@ -28,6 +29,7 @@ def run_fallback(
     Its results are lazy tensors that have data, if an argument was lazy, and else ordinary ones.
     """
     COUNTS.fallbacks[str(func), str(user_line() or "")] += 1
+    stages.count("lazy_fallbacks")
     tensors: list[tuple[torch.Tensor, torch.Tensor]] = []
     forms: list[tuple[Any, ...]] = []
 
