@@ -121,7 +121,8 @@ class Page {
     bar.hidden = !phases.length;
     bar.setAttribute("aria-label", phases.map(([name, each]) => `${name} ${each.toFixed(3)} s`).join(", "));
     bar.replaceChildren(...phases.map(([name, each]) => {
-      const part = tag("span", "", `${name} ${each.toFixed(3)}`);
+      const part = tag("span");
+      part.append(tag("b", "", `${name} ${each.toFixed(3)}`));
       part.style.flex = `${each} 1 0`;
       part.title = `${name}: ${each.toFixed(3)} s`;
       return part;
