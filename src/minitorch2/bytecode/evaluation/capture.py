@@ -505,7 +505,8 @@ class FrameCapture:
                 if error.code == "unbacked-size" and made.used:
                     raise DataDependentError(f"{target} needs data while capturing") from error
                 raise
-        inner = {*made.used} - unbacked_in(tree_leaves(value))  # the call itself checks these
+        # A size that no result has is known in the call alone, which checks it when it runs.
+        inner = {*made.used}.difference(*map(unbacked_in, tree_leaves(value)))
         env.checks = [each for each in env.checks if inner.isdisjoint(unbacked_in(each.condition))]
         if not unbacked_in([stated.condition for stated in env.checks]).isdisjoint(made.used):
             raise DataDependentError(f"{target} checks data that it reads itself")
