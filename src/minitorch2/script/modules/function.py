@@ -74,8 +74,11 @@ class ScriptFunction:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if not kwargs and self.call is self._directly:
             version = self._version
-            is_fitting = tuple(map(type, args)) in version.fitting
-            if is_fitting and RECORDING.get() is None and version.is_up_to_date():
+            if (
+                tuple(map(type, args)) in version.fitting
+                and RECORDING.get() is None
+                and first_changed(version.compiled.constants) is None
+            ):
                 return version.executor.run(args)  # the usual call: there is nothing to bind
         return self.call(*self.bind(args, kwargs))
 

@@ -58,6 +58,7 @@ class Plan:
         graph: the optimized graph.
         function: the graph as Python.
         bailouts: how often a guard failed.
+        has_bailouts: whether there is a guard that may fail.
     """
 
     def __init__(self, profiled: Graph, spec: ArgumentSpec) -> None:
@@ -70,6 +71,7 @@ class Plan:
             needs_gradient=spec.needs_gradient,
             smallest=options.script_smallest_region,
         )
+        self.has_bailouts = any(node.kind == "prim::bailout" for node in self.graph.nodes())
         self.regions: list[Region] = []
         makers = Makers(compile_graph, self._region, self._rest)
         self.function = compile_graph(self.graph, makers=makers)
@@ -100,7 +102,11 @@ class Plan:
 
 
 class _Specialization:
-    """One key of an executor: its profiles, and its plan when there is one."""
+    """One key of an executor: its profiles, and its plan when there is one.
+
+    Attributes:
+        run: runs the inputs. It is the plan itself once there is a plan that has no bailouts.
+    """
 
     def __init__(self, graph: Graph, key: Key) -> None:
         self.spec = ArgumentSpec.of_key(key)
@@ -112,8 +118,9 @@ class _Specialization:
         self.runs_to_profile = config.current().script_profiled_runs
         self.plan: Plan | None = None
         self.plans = 0
+        self.run: Callable[..., Any] = self._run
 
-    def run(self, *inputs: Any) -> Any:
+    def _run(self, *inputs: Any) -> Any:
         """Run the plan; make it first, or profile, if that is due."""
         plan = self.plan
         if plan is not None and not plan.bailouts:  # the usual case reads no option
@@ -129,6 +136,8 @@ class _Specialization:
             if self.plan is None:
                 self.plan = Plan(self.profiled, self.spec)
                 self.plans += 1
+                if not self.plan.has_bailouts:
+                    self.run = self.plan.function
         return self.plan.function(*inputs)
 
 
