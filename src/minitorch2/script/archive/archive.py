@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 import torch
 
@@ -58,7 +58,6 @@ def save(
             None, CompiledFunction("forward", module.schema, module.graph.copy())
         )
         module = ScriptModule(type_)
-        type_.methods["forward"]
     references = References()
     root = _Values().instance(module, module._type)
     code = print_library(module._type, references)
@@ -251,8 +250,9 @@ class _Loader:
         slot = module._type.slots.get(name)
         kind = "attribute" if slot is None else slot.kind
         if kind == "parameter" and isinstance(value, torch.Tensor):
-            requires_grad = value.requires_grad
-            module._parameters[name] = torch.nn.Parameter(value.detach(), requires_grad)
+            # The very tensor, since other names and lists may hold it, becomes the parameter.
+            value.__class__ = torch.nn.Parameter
+            module.register_parameter(name, cast(torch.nn.Parameter, value))
         elif kind == "buffer":
             module._buffers[name] = value
         else:

@@ -97,6 +97,7 @@ class SubsetPickler:
     def __init__(self) -> None:
         self.storages: list[torch.UntypedStorage] = []
         self._keys: dict[int, int] = {}  # address of a storage -> index in `storages`
+        self._origins: dict[tuple[int, torch.dtype], object] = {}
         self._memo: dict[int, tuple[int, object]] = {}
         self._out = io.BytesIO()
 
@@ -226,10 +227,14 @@ class SubsetPickler:
         self._remember(value)
 
     def _write_storage(self, tensor: torch.Tensor) -> None:
+        """Write which memory a tensor has. torch.jit reads it once only if it is remembered."""
         storage = tensor.detach().untyped_storage()
         key = self._keys.setdefault(storage._cdata, len(self.storages))
         if key == len(self.storages):
             self.storages.append(storage)
+        origin = self._origins.setdefault((key, tensor.dtype), object())
+        if self._remembered(origin):
+            return
         self._out.write(pickle.MARK)
         self._write_str("storage")
         self._out.write(_global("torch", _STORAGE_NAMES[tensor.dtype]))
@@ -237,6 +242,7 @@ class SubsetPickler:
         self._write_str(str(tensor.device))
         self._write_int(storage.nbytes() // tensor.itemsize)
         self._out.write(pickle.TUPLE + pickle.BINPERSID)
+        self._remember(origin)
 
     _WRITERS: ClassVar[Mapping[type, Callable[[SubsetPickler, Any], None]]] = {
         type(None): _write_none,

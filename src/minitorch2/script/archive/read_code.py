@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import typing
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from enum import Enum
 from typing import Any, Final, Literal
@@ -177,13 +177,17 @@ class CodeLibrary:
         return TupleType(tuple(fields.values()), tuple(fields), name)
 
     def _object_class(self, definition: t.ClassDef, name: str) -> None:
-        methods = Methods(lambda method: self._method(definition, name, method))
-        names = [each.name for each in definition.body if isinstance(each, t.Def)]
-        made = make_object_type(unique_name(name), methods, loaded_class(name, names, methods))
+        methods = self._methods(definition, name)
+        made = make_object_type(unique_name(name), methods, loaded_class(name, [*methods], methods))
         OBJECT_TYPES[made.python_class] = made.class_type
         self._objects[name] = made
         for key, annotation in _annotations(definition).items():
             made.slots[key] = Slot("attribute", self._type(annotation))
+
+    def _methods(self, definition: t.ClassDef, name: str) -> Methods:
+        """Return all methods that the archive has of a class; each is compiled when it is read."""
+        names = [each.name for each in definition.body if isinstance(each, t.Def)]
+        return Methods(lambda method: self._method(definition, name, method), names=names)
 
     def _method(self, definition: t.ClassDef, name: str, method: str) -> CompiledFunction | None:
         """Compile a method of a class of the archive."""
@@ -192,7 +196,7 @@ class CodeLibrary:
         return None if found is None else self._compiled(found, f"{name}.{method}", owner)
 
     def _module(self, definition: t.ClassDef, name: str) -> None:
-        methods = Methods(lambda method: self._method(definition, name, method))
+        methods = self._methods(definition, name)
         container = _CONTAINERS.get(_unmangled(name), "")
         before, behind = (
             tuple(_listed(definition, key))
@@ -330,13 +334,48 @@ class _TypeArguments:
     def _is_task(self, tree: Any) -> bool:
         """Keep the call of a function within a function, and tell whether this is one."""
         match tree:
-            case t.Def(name, (), body=(t.Return(t.Call() as call),)):
-                self.tasks[name] = call
+            case t.Def(name, (), body=(*steps, t.Return(t.Call() as call))) if all(
+                map(_names_a_path, steps)
+            ):
+                self.tasks[name] = _read_by_path(call, steps)
             case t.Def():
                 fix = "fork a function that does what it does"
                 what = "a function within a function that is more than one call"
                 raise ArchiveError(what, fix=fix, user_line=tree.range)
         return isinstance(tree, t.Def)
+
+
+def _names_a_path(step: t.Stmt) -> bool:
+    """Tell whether a statement only gives a dotted name another name: ``_0 = a.b``."""
+    match step:
+        case t.Assign((t.Name(),), value, _):
+            while isinstance(value, t.Attribute):
+                value = value.value
+            return isinstance(value, t.Name)
+    return False
+
+
+def _read_by_path(call: t.Call, steps: Sequence[t.Stmt]) -> t.Call:
+    """Return a call without names of its own: ``_0 = a.b; return _0(x)``  -->  ``a.b(x)``."""
+    paths: dict[str, t.Expr] = {}
+    for step in steps:
+        match step:
+            case t.Assign((t.Name(name),), value, _):
+                paths[name] = _with_paths(value, paths)
+    result: t.Call = _with_paths(call, paths)
+    return result
+
+
+def _with_paths(tree: Any, paths: Mapping[str, t.Expr]) -> Any:
+    """Return a tree with paths in the place of names."""
+    if isinstance(tree, tuple):
+        return tuple(_with_paths(each, paths) for each in tree)
+    if isinstance(tree, t.Name):
+        return paths.get(tree.id, tree)
+    if not isinstance(tree, t.Tree):
+        return tree
+    parts = {f.name: _with_paths(getattr(tree, f.name), paths) for f in dataclasses.fields(tree)}
+    return replace(tree, **parts)
 
 
 class _Cast(SugaredValue):

@@ -78,7 +78,7 @@ def module_type_of_graph(original: ModuleType | None, compiled: CompiledFunction
     graph = compiled.graph
     name = "__torch__.PlaceholderModule" if original is None else original.name
     compiled = replace(compiled, name=f"{name}.forward")
-    methods = Methods(lambda method: compiled if method == "forward" else None)
+    methods = Methods(lambda method: compiled if method == "forward" else None, names=("forward",))
     made = make_module_type(unique_name(name), methods)
     inputs = graph.inputs
     reads_module = bool(inputs) and is_module_type(inputs[0].type)

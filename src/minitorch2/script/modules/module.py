@@ -7,7 +7,7 @@ The object that runs is an `nn.Module`; a graph reads its attributes with `prim:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, partial
 from inspect import Parameter
@@ -46,6 +46,8 @@ class Methods(Mapping[str, Method]):
             and for arguments that are known.
         has: tells whether there is a method of a name, which need not compile.
         parameters: gives the parameters of a method in Python, without the module.
+        names: methods to iterate over although nobody has asked for them yet: those of a file, or
+            of a frozen module.
     """
 
     def __init__(
@@ -55,12 +57,14 @@ class Methods(Mapping[str, Method]):
         typed: Callable[..., str] = lambda name, *_: name,
         has: Callable[[str, Methods], bool] = lambda name, methods: methods.get(name) is not None,
         parameters: Callable[[str], list[Parameter]] = lambda _: [],
+        names: Sequence[str] = (),
     ) -> None:
         self._compile = compile
         self.versions = cache(versions)
         self.typed = typed
         self.has = has
         self.parameters = parameters
+        self._names = dict.fromkeys(names)
         self._compiled: dict[str, Method] = {}
         self._compiling: list[str] = []
 
@@ -93,10 +97,10 @@ class Methods(Mapping[str, Method]):
         return name in self._compiled or (isinstance(name, str) and self.has(name, self))
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._compiled)
+        return iter({**self._names, **self._compiled})
 
     def __len__(self) -> int:
-        return len(self._compiled)
+        return len({**self._names, **self._compiled})
 
 
 @dataclass(eq=False)
