@@ -22,7 +22,8 @@ import torch
 
 from minitorch2.errors import ArchiveError
 from minitorch2.script.frontend.emission import Arguments, Emission, SugaredValue
-from minitorch2.script.frontend.python_values import call_python, to_sugared_value
+from minitorch2.script.frontend.python_calls import call_python
+from minitorch2.script.frontend.python_values import to_sugared_value
 from minitorch2.script.ir.dtype_numbers import DTYPES_BY_NUMBER
 from minitorch2.script.ir.graph import Node, Value
 from minitorch2.script.syntax.source import SourceRange

@@ -15,14 +15,15 @@ from minitorch2.script.frontend.emission import UNKNOWN, Arguments, Emission, Su
 from minitorch2.script.frontend.emit_iteration import elements_of
 from minitorch2.script.frontend.environment import Variable
 from minitorch2.script.frontend.forms import form, only
+from minitorch2.script.frontend.python_calls import call_python
 from minitorch2.script.frontend.python_values import (
     FORMS,
     Form,
     OperatorValue,
-    call_python,
     register_sugar,
+    to_sugared_value,
 )
-from minitorch2.script.frontend.sugared import ConstantValue, list_of, sugar
+from minitorch2.script.frontend.sugared import METHODS_IN_PYTHON, ConstantValue, list_of, sugar
 from minitorch2.script.ir.graph import Value
 from minitorch2.script.ir.types import (
     BOOL,
@@ -38,7 +39,7 @@ from minitorch2.script.ir.types import (
     Type,
 )
 from minitorch2.script.syntax.errors import ScriptError
-from minitorch2.script.syntax.source import SourceRange
+from minitorch2.script.syntax.source import NOWHERE, SourceRange
 
 _CASTS: Final = {int: "aten::Int", float: "aten::Float", bool: "aten::Bool",
                  complex: "aten::Complex", str: "aten::str"}  # fmt: skip
@@ -352,6 +353,10 @@ class LoggerMethod(SugaredValue):
 register_sugar(
     lambda given: isinstance(getattr(given, "__self__", None), logging.Logger),
     lambda given, _: LoggerMethod(given),
+)
+METHODS_IN_PYTHON.update(
+    (function.__name__, to_sugared_value(function, NOWHERE))
+    for function in (torch.stft, torch.unique, torch.unique_consecutive)
 )
 
 

@@ -16,12 +16,8 @@ from minitorch2.script.frontend.emit_calls import raise_error
 from minitorch2.script.frontend.emit_expressions import ExpressionEmitter
 from minitorch2.script.frontend.environment import Frame, Variable
 from minitorch2.script.frontend.indexing import set_index
-from minitorch2.script.frontend.python_values import (
-    ClassValue,
-    ExceptionValue,
-    StaticExit,
-    to_sugared_value,
-)
+from minitorch2.script.frontend.python_calls import StaticExit
+from minitorch2.script.frontend.python_values import ClassValue, ExceptionValue, to_sugared_value
 from minitorch2.script.frontend.refine import apply
 from minitorch2.script.frontend.sugared import SimpleValue, TupleSugar, sugar
 from minitorch2.script.ir.graph import Block, Node, Value

@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import operator
 import types
-import typing
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -15,12 +14,18 @@ import torch
 from minitorch2.native.torch_internals.functions import as_pair, as_quadruple, as_single, as_triple
 from minitorch2.native.torch_internals.operators import OpOverload, OpOverloadPacket
 from minitorch2.script.frontend.annotations import (
-    UnknownTypeError,
     named_tuple_type,
-    type_from_object,
 )
 from minitorch2.script.frontend.emission import UNKNOWN, Arguments, Emission, SugaredValue
 from minitorch2.script.frontend.known_arguments import known_arguments
+from minitorch2.script.frontend.python_calls import (
+    PythonFunction,
+    call_python,
+    is_autograd_function,
+    raise_unused,
+    result_of_python,
+    script_mark,
+)
 from minitorch2.script.frontend.sugared import (
     ConstantValue,
     SimpleValue,
@@ -33,7 +38,7 @@ from minitorch2.script.frontend.sugared import (
 )
 from minitorch2.script.ir.graph import Value
 from minitorch2.script.ir.python_constants import CONTAINERS, PythonConstants, Reader, contents
-from minitorch2.script.ir.types import ANY, ListType, PrimitiveType, TupleType, Type, is_subtype_of
+from minitorch2.script.ir.types import ListType, PrimitiveType, TupleType, Type, is_subtype_of
 from minitorch2.script.operators.match import convert
 from minitorch2.script.operators.registry import overloads
 from minitorch2.script.syntax.errors import ScriptError
@@ -171,7 +176,12 @@ _PYTHON_WRAPPERS: Final = frozenset({"torch.functional", "torch._tensor", "torch
 
 
 def _compiles(function: types.FunctionType) -> bool:
-    return function.__module__ not in _PYTHON_WRAPPERS
+    """Tell whether a function of torch means what its source says, and not what its operator does.
+
+    The operator `unique_consecutive` always gives three tensors, and `stft` pads nothing.
+    """
+    is_wrapper = function.__module__ in _PYTHON_WRAPPERS
+    return not is_wrapper or function is torch.stft or boolean_dispatch(function) is not None
 
 
 def _is_of_torch(given: Any) -> bool:
@@ -223,6 +233,12 @@ class ObjectValue(SugaredValue):
             raise self.refuse(
                 f"has no attribute {name}", where, code="script-no-attribute"
             ) from None
+
+    def call(self, emission: Emission, arguments: Arguments, where: SourceRange) -> SugaredValue:
+        method = inspect.getattr_static(type(self.object), "__call__", None)
+        if not isinstance(method, types.FunctionType):
+            return super().call(emission, arguments, where)
+        return self.attr(emission, "__call__", where).call(emission, arguments, where)
 
     def _read(self, read: Reader, key: Any, where: SourceRange) -> SugaredValue:
         """Return what a reading of the object gives, and keep it."""
@@ -396,26 +412,6 @@ def bind(
     return bound, list(kinds)
 
 
-def is_autograd_function(given: Any) -> bool:
-    """Tell whether an object is a class with a gradient of its own."""
-    return isinstance(given, type) and issubclass(given, torch.autograd.Function)
-
-
-@dataclass(frozen=True)
-class PythonFunction(SugaredValue):
-    """The method `apply` of an `autograd.Function`: Python runs it, and its own gradient."""
-
-    function: types.MethodType
-    owner: Any
-
-    def describe(self) -> str:
-        return f"the autograd function {self.owner.__qualname__}"
-
-    def call(self, emission: Emission, arguments: Arguments, where: SourceRange) -> SugaredValue:
-        type_ = result_of_python(self.owner.forward)
-        return call_python(emission, self.function, arguments, where, type_)
-
-
 @dataclass(frozen=True)
 class BoundFunction(SugaredValue):
     """A Python method with the object that it belongs to."""
@@ -535,65 +531,3 @@ class ExceptionValue(SugaredValue):
 
     def describe(self) -> str:
         return f"an exception {self.cls.__name__}"
-
-
-def script_mark(function: Any) -> str | None:
-    """Return how a function is marked: ``"ignore"``, ``"unused"``, ``"export"``, or None."""
-    mark = getattr(function, "__minitorch2_script__", None)
-    if isinstance(mark, str):
-        return mark
-    text = str(getattr(function, "_torchscript_modifier", "")).lower()
-    names = {"unused": "unused", "ignore": "ignore", "export": "export", "ignored": "ignore"}
-    return next((name for word, name in names.items() if word in text), None)
-
-
-@dataclass(frozen=True)
-class StaticExit(SugaredValue):
-    """The result of what never returns: a value of its type that no way reads."""
-
-    type: Type
-    first_class = True
-
-    def as_value(self, emission: Emission, where: SourceRange) -> Value:
-        return emission.node("prim::Uninitialized", (), (self.type,), where).output
-
-
-def raise_unused(
-    emission: Emission, function: types.FunctionType, where: SourceRange
-) -> SugaredValue:
-    """Insert the error that a function marked as unused raises when it is called."""
-    emission.node(
-        "prim::RaiseException",
-        (
-            emission.constant(
-                f"{function.__qualname__} is marked as unused, and was called", where
-            ),
-            emission.constant("builtins.NotImplementedError", where),
-        ),
-        (),
-        where,
-    )
-    return StaticExit(result_of_python(function))
-
-
-def call_python(
-    emission: Emission,
-    function: Callable[..., Any],
-    arguments: Arguments,
-    where: SourceRange,
-    type_: Type = ANY,
-) -> SugaredValue:
-    """Insert the call of a Python object when the graph runs; its result is checked."""
-    given = [argument.as_value(emission, where) for argument in arguments.all()]
-    names = tuple(arguments.keywords)
-    node = emission.node("prim::PythonOp", given, (type_,), where, function=function)
-    node.attributes["keywords"] = names
-    return SimpleValue(node.output)
-
-
-def result_of_python(function: Callable[..., Any]) -> Type:
-    """Return the type that a function left to Python gives: its annotation's, or Tensor."""
-    try:
-        return type_from_object(typing.get_type_hints(function).get("return", torch.Tensor))
-    except (NameError, TypeError, UnknownTypeError):
-        return ANY

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any, Final
 
@@ -233,6 +233,11 @@ class SimpleValue(SugaredValue):
         return sugar(emission.emit("aten::len", (self.value,), where))
 
 
+METHODS_IN_PYTHON: Final[dict[str, SugaredValue]] = {}
+"""Methods of tensors that do more than the operator of their name, as the functions that they call.
+`emit_calls`, which lies above, puts them here."""
+
+
 @dataclass(frozen=True)
 class MethodValue(SugaredValue):
     """A method of a value in the graph: ``x.relu``."""
@@ -244,8 +249,12 @@ class MethodValue(SugaredValue):
         return f"the method {self.name} of a value of type {self.value.type}"
 
     def call(self, emission: Emission, arguments: Arguments, where: SourceRange) -> SugaredValue:
-        given, named = arguments.values(emission, where)
         of_tensor = isinstance(self.value.type, TensorType)
+        if of_tensor and self.name in METHODS_IN_PYTHON:
+            everything = [SimpleValue(self.value), *arguments.positional]
+            function = METHODS_IN_PYTHON[self.name]
+            return function.call(emission, replace(arguments, positional=everything), where)
+        given, named = arguments.values(emission, where)
         if of_tensor and self.name in CASTS and not given:
             dtype = emission.constant(CASTS[self.name], where)
             return sugar(emission.emit("aten::to", (self.value, dtype), where, named))

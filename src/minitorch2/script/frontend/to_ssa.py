@@ -41,7 +41,8 @@ def to_ssa(graph: Graph) -> None:
 def remove_unreachable(block: Block) -> bool:
     """Remove what follows an exit in a block; return whether each way through the block exits.
 
-    A `prim::Exit` stays if its `prim::Enter` comes before the exit.
+    A `prim::Exit` stays if its `prim::Enter` comes before the exit. A result of the block that is
+    never computed becomes `prim::Uninitialized`.
     """
     ended, depth = False, 0
     doomed = []
@@ -55,6 +56,10 @@ def remove_unreachable(block: Block) -> bool:
             continue
         depth -= node.kind == "prim::Exit"
         doomed.append(node)
+    for position, value in enumerate(block.outputs):
+        if value.node in doomed:
+            missing = block.graph.create("prim::Uninitialized", (), (value.type,))
+            block.replace_output(position, block.insert(missing).output)
     for node in reversed(doomed):
         node.destroy()
     return ended

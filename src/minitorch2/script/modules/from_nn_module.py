@@ -33,13 +33,14 @@ from minitorch2.script.frontend.compile import (
 )
 from minitorch2.script.frontend.decorators import contexts_of, undecorated, within_contexts
 from minitorch2.script.frontend.known_arguments import Known
-from minitorch2.script.frontend.python_values import script_mark
+from minitorch2.script.frontend.python_calls import script_mark
 from minitorch2.script.frontend.resolver import resolver_of
 from minitorch2.script.ir.qualified_names import qualified_name, unique_name
 from minitorch2.script.ir.types import (
     ANY,
     NONE,
     TENSOR,
+    ClassType,
     EnumType,
     OptionalType,
     Type,
@@ -203,7 +204,7 @@ class _Reader:
             self.static[name] = None
         elif isinstance(value, Enum) and not isinstance(self._hinted(name), EnumType):
             self.static[name] = value  # branches on it are decided while methods are compiled
-        elif callable(value) and not isinstance(value, nn.Module):
+        elif callable(value) and not isinstance(value, nn.Module) and not _is_scripted(value):
             self.static[name] = value
         else:
             self._slot(name, value)
@@ -232,6 +233,12 @@ class _Reader:
             return type_from_object(self.hints[name]) if name in self.hints else None
         except UnknownTypeError:
             return None
+
+
+def _is_scripted(value: Any) -> bool:
+    """Tell whether a value is an object of a class that its user has scripted."""
+    found = type_of(value)
+    return isinstance(found, ClassType) and not is_undeclared(found)
 
 
 def _equal(first: Any, second: Any) -> bool:

@@ -11,6 +11,7 @@ from typing import Final
 
 import torch
 
+from minitorch2.native.torch_internals.operators import OpOverload
 from minitorch2.script.analysis.effects import overload_of, tags_of
 from minitorch2.script.ir.graph import Graph, Node
 from minitorch2.script.ir.types import INT, ListType, TensorType
@@ -22,6 +23,17 @@ LISTS: Final = frozenset(["prim::ListConstruct", "prim::ListUnpack", "prim::Cons
 LOOKS_AT_DATA: Final = frozenset(
     [torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape, torch.Tag.inplace_view]
 )
+_aten = torch.ops.aten
+SIZED_BY_DATA: Final[frozenset[OpOverload]] = frozenset(
+    [
+        _aten.where.default,
+        _aten.nonzero_numpy.default,
+        _aten.repeat_interleave.self_Tensor,
+        _aten.combinations.default,
+        _aten.narrow.Tensor,
+    ]
+)
+"""Operators whose results have sizes that depend on data, although PyTorch does not tag them so."""
 
 
 @script_pass
@@ -49,7 +61,8 @@ def is_tensor_operator(node: Node) -> bool:
     """Return whether a node computes tensors from tensors, in a form known before it runs."""
     if node.kind in LISTS:
         return all(_is_of_tensors_or_sizes(output.type) for output in node.outputs)
-    if overload_of(node) is None or LOOKS_AT_DATA & tags_of(node):
+    overload = overload_of(node)
+    if overload is None or overload in SIZED_BY_DATA or LOOKS_AT_DATA & tags_of(node):
         return False
     inputs = any(_holds_tensors(value.type) for value in node.inputs)
     return inputs and all(_holds_tensors(output.type) for output in node.outputs)

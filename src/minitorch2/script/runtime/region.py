@@ -6,7 +6,7 @@ A region has at most a few programs. The first is for the sizes that were seen. 
 that were not the same are symbols; in the third, all are. A program runs where it `admits` the
 inputs: dtype, device, layout, grad mode, and the conditions on sizes that compilation assumed. A
 region runs operator by operator if no program can admit its inputs, such as tensors that a mode
-watches.
+watches. It also does if the form of a result is known only by running an operator.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from minitorch2.graph.fake_tensor import to_fake
 from minitorch2.graph.graph_module import GraphModule
 from minitorch2.graph.symbols import ShapeEnv
 from minitorch2.graph.symbols.admission import assumptions, function_of
+from minitorch2.logs import get_logger
 from minitorch2.native.torch_internals.global_state import is_any_autocast_enabled
 from minitorch2.native.torch_internals.modes import count_dispatch_modes, count_function_modes
 from minitorch2.script.ir.graph import Graph, Node, Value
@@ -31,17 +32,28 @@ from minitorch2.script.ir.types import TENSOR, Size, TensorType, Type
 from minitorch2.script.operators.registry import operator_of
 from minitorch2.script.runtime.tensor_graph import TensorGraphWriter
 
+_LOGGER = get_logger(__name__)
 PLAIN: Final = frozenset({torch.Tensor, torch.nn.Parameter})
 MOST_PROGRAMS: Final = 8
 """Programs of one region; what none of them admits runs operator by operator."""
 
 
+class FormUnknownError(Exception):
+    """The form of a result of a region is not known without running it."""
+
+
 class Region:
-    """A region of a graph as a function of its inputs."""
+    """A region of a graph as a function of its inputs.
+
+    Attributes:
+        programs: what it has been compiled to.
+        has_forms: whether the forms of all results are known without running it.
+    """
 
     def __init__(self, graph: Graph, run_eagerly: Callable[..., Any]) -> None:
         self.graph = graph
         self.programs: list[Program] = []
+        self.has_forms = True
         self._run_eagerly = run_eagerly
         self._writes = any(is_writing(node) for node in graph.nodes())
         self._seen: list[Shapes] = []
@@ -51,9 +63,21 @@ class Region:
             for program in self.programs:
                 if program.admits(*inputs):
                     return program.run(*inputs)
-            if self._can_compile(inputs):
-                return self._compile(inputs).run(*inputs)
+            if self.has_forms and self._can_compile(inputs):
+                try:
+                    program = self._compile(inputs)
+                except FormUnknownError as error:
+                    return self._run_without_form(inputs, error)
+                return program.run(*inputs)
         return self._run_eagerly(*inputs)
+
+    def _run_without_form(self, inputs: Sequence[Any], error: FormUnknownError) -> Any:
+        """Run operator by operator from now on, unless it is the program itself that fails."""
+        result = self._run_eagerly(*inputs)
+        self.has_forms = False
+        stages.count("script_regions_without_form")
+        _LOGGER.info("a region runs operator by operator: %s\n%s", error.__cause__, self.graph)
+        return result
 
     def _can_compile(self, inputs: Sequence[Any]) -> bool:
         tensors = [value for value in inputs if isinstance(value, torch.Tensor)]
@@ -142,7 +166,10 @@ class Program:
         self._taken: list[int] = []
         known = [value.type for value in graph.inputs]
         given = list(map(self._input, arguments, inputs, varies, known))
-        outputs = self._writer.add(graph, given)
+        try:
+            outputs = self._writer.add(graph, given)
+        except Exception as error:  # kernels on meta tensors raise errors of any class
+            raise FormUnknownError from error
         self._writer.graph.output(tuple(outputs))
         module = GraphModule(self._writer.graph)
         call = fitting_backend(module, [inputs[k] for k in self._taken])

@@ -70,35 +70,24 @@ def _quantile(a: Any, q: Any, axis: Any, keepdims: Any, options: Any, is_percent
     return found.unsqueeze(axis % rank + len(own))
 
 
-def quantile(
-    a: Any,
-    q: Any,
-    axis: Any = None,
-    out: Any = None,
-    overwrite_input: Any = False,
-    method: Any = "linear",
-    keepdims: Any = False,
-    *,
-    weights: Any = None,
-    interpolation: Any = None,
-) -> Any:
-    """``numpy.quantile``"""
-    options = (out, overwrite_input, method, weights, interpolation)
-    return _quantile(a, q, axis, keepdims, options, False)
+def _function(is_percent: bool) -> Any:
+    def quantile(
+        a: Any,
+        q: Any,
+        axis: Any = None,
+        out: Any = None,
+        overwrite_input: Any = False,
+        method: Any = "linear",
+        keepdims: Any = False,
+        *,
+        weights: Any = None,
+        interpolation: Any = None,
+    ) -> Any:
+        options = (out, overwrite_input, method, weights, interpolation)
+        return _quantile(a, q, axis, keepdims, options, is_percent)
+
+    return quantile
 
 
-def percentile(
-    a: Any,
-    q: Any,
-    axis: Any = None,
-    out: Any = None,
-    overwrite_input: Any = False,
-    method: Any = "linear",
-    keepdims: Any = False,
-    *,
-    weights: Any = None,
-    interpolation: Any = None,
-) -> Any:
-    """``numpy.percentile``"""
-    options = (out, overwrite_input, method, weights, interpolation)
-    return _quantile(a, q, axis, keepdims, options, True)
+quantile, percentile = _function(is_percent=False), _function(is_percent=True)
+"""``numpy.quantile`` and ``numpy.percentile``"""
