@@ -3,6 +3,7 @@
     python -m tests.operators.sweep --dtypes float32,int64 --limit 4
     python -m tests.operators.sweep --backward --backend numba --ops add,softmax,nn.functional.gelu
     python -m tests.operators.sweep --backend triton --ops view_dtype --dtypes float16 --limit 20
+    python -m tests.operators.sweep --backend triton --device cuda --shard 0/16
 
 The default backend runs loop bodies with NumPy; `numba` and `triton` run the kernels that users
 get. Triton's are interpreted where there is no GPU. Operators that the database lacks are in
@@ -66,15 +67,21 @@ def run_worker(options: argparse.Namespace, names: list[str]) -> None:
     for name in names:
         for dtype_name in options.dtypes.split(","):
             dtype, op = getattr(torch, dtype_name), OPERATORS[name]
-            supported = op.supported_backward_dtypes("cpu") if options.backward else op.dtypes
+            supported = _supported(op, options)
             if dtype not in supported or (options.backward and not op.supports_autograd):
                 continue
             print(json.dumps([name, dtype_name]), flush=True)
             outcome = check_operator(
-                op, dtype, options.backend, options.limit, options.backward, options.seconds
-            )
+                op, dtype, options.backend, options.limit, options.backward, options.seconds,
+                options.device,
+            )  # fmt: skip
             fields = (outcome.status, outcome.note, outcome.samples)
             print(json.dumps([name, dtype_name, *fields]), flush=True)
+
+
+def _supported(op: OpInfo, options: argparse.Namespace) -> set[torch.dtype]:
+    kinds = op.supported_backward_dtypes if options.backward else op.supported_dtypes
+    return set(kinds(options.device))
 
 
 def sweep(arguments: list[str], names: list[str]) -> Iterator[Row]:
@@ -106,6 +113,8 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--dtypes", default="float32", help="names, separated by commas")
     parser.add_argument("--backend", choices=BACKENDS, default="interpret")
     parser.add_argument("--backward", action="store_true", help="compare gradients too")
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
+    parser.add_argument("--shard", default="0/1", metavar="I/N", help="every N-th operator")
     parser.add_argument("--limit", type=int, default=4, help="samples per operator")
     parser.add_argument("--seconds", type=int, default=120, help="time per operator and dtype")
     parser.add_argument("--all", action="store_true", help="list what passes, too")
@@ -122,7 +131,8 @@ def main(arguments: list[str]) -> int:
     if not torch.cuda.is_available():  # Triton reads it when the worker imports it
         os.environ.setdefault("TRITON_INTERPRET", "1")
     totals: dict[str, Counter[str]] = {}
-    for row in sweep(arguments, select(options.ops)):
+    first, step = map(int, options.shard.split("/"))
+    for row in sweep(arguments, select(options.ops)[first::step]):
         totals.setdefault(row.dtype, Counter())[row.outcome.status] += 1
         if options.all or row.outcome.status in ("strides", "wrong", "error"):
             print(f"{row.outcome.status:8} {row.operator} {row.dtype}: {row.outcome.note}",

@@ -23,5 +23,6 @@ def program(function: Program) -> Program:
 
 def T(*shape: int, seed: int = 0, grad: bool = False) -> torch.Tensor:
     """Draw a tensor from a generator of its own."""
-    drawn = torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
+    generator = torch.Generator(torch.get_default_device()).manual_seed(seed)
+    drawn = torch.randn(*shape, generator=generator)
     return drawn.requires_grad_(grad)

@@ -120,6 +120,8 @@ class _Ghost:
         self.inputs = {b.name: b for b in lowered.inputs if isinstance(b, InputBuffer)}
         self.buffers: dict[str, Buffer] = {**self.inputs, **lowered.constants, **buffers_of(nodes)}
         self.pending = deque(node for node in nodes if not self.facts.is_silent(node))
+        silent = (set(kernels_in(node)) for node in nodes if self.facts.is_silent(node))
+        self.unchanged = {name for kernels in silent for k in kernels for name in k.written_names}
         self.memory |= {name: self._given(name) for name in lowered.constants}
 
     def run(self, body: Sequence[ast.stmt]) -> None:
@@ -164,6 +166,8 @@ class _Ghost:
             self._take_inputs(names)
         elif isinstance(value, ast.Name) and value.id in self.memory:
             self.memory[names[0]] = self.memory[value.id]
+            if names[0] in self.unchanged:
+                self._write(self.memory[names[0]], names[0])
         elif isinstance(function, ast.Name) and function.id in _ALLOCATIONS:
             self.memory[names[0]] = Place(Storage(_bytes_in(value)))
         elif ast.unparse(value) == "arena.data_ptr()":

@@ -138,10 +138,9 @@ def column_major(x: Tensor) -> Tensor:
     return torch.empty_strided(x.shape, strides, dtype=x.dtype, device="meta")
 
 
-def eigenvectors(*arguments: Any) -> tuple[Tensor, Tensor]:
-    """Return eigenvalues and eigenvectors, whose order PyTorch's kernel on meta tensors turns."""
-    values, vectors = aten.linalg_eig.default(*arguments)
-    return values, column_major(vectors)
+def eigenvectors(results: Sequence[Tensor], *arguments: Any) -> tuple[Tensor, Tensor]:
+    """Return eigenvalues and eigenvectors as a CPU orders them; the given ones are GPUs'."""
+    return results[0], column_major(results[1])
 
 
 def real_spectrum(result: Tensor, x: Tensor, dims: Sequence[int], *options: Any) -> Tensor:
@@ -207,6 +206,7 @@ METADATA_OPERATORS: Final = {aten.size.default: size}
 
 ON_CPU: Final[dict[OpOverload, Callable[..., Any]]] = {
     aten._linalg_svd.default: singular_vectors, aten._fft_r2c.default: real_spectrum,
+    aten.linalg_eig.default: eigenvectors,
     aten.tril.default: number_for_each, aten.triu.default: number_for_each,
     aten.col2im.default: dense, aten.native_layer_norm_backward.default: dense,
     aten.nonzero_static.default: nonzero_static,
@@ -223,7 +223,6 @@ FAKE_KERNELS: Final[dict[OpOverload, Callable[..., Any]]] = {
     aten._sample_dirichlet.default: number_for_each,
     aten._dirichlet_grad.default: number_for_each,
     aten.binomial.default: binomial,
-    aten.linalg_eig.default: eigenvectors,
     aten.huber_loss.default: huber_loss,
     aten.addmm.default: addmm,
     aten.cat.default: cat,

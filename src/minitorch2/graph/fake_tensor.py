@@ -35,6 +35,7 @@ from minitorch2.graph.user_kernels import NoSymbolsError, run_user_kernel, user_
 from minitorch2.graph.wrapper_tensors import is_wrapper, with_parts
 from minitorch2.native.torch_internals import dispatch
 from minitorch2.native.torch_internals.dispatch import DisableTorchDispatch
+from minitorch2.native.torch_internals.global_state import with_number
 from minitorch2.native.torch_internals.gradients import InferenceSwitch, is_wrapped_by_transform
 from minitorch2.native.torch_internals.operators import OpOverload as Operator
 
@@ -65,6 +66,7 @@ class FakeTensor(torch.Tensor):
 
     @staticmethod
     def __new__(cls, meta: torch.Tensor, device: torch.device) -> FakeTensor:
+        device = with_number(device)
         with InferenceSwitch(meta.is_inference()):
             fake: FakeTensor = dispatch.make_wrapper_tensor(
                 cls,

@@ -147,8 +147,9 @@ def native_batch_norm(
     if not training:
         assert running_mean is not None and running_var is not None
         rstd = torch.rsqrt(widen(running_var) + eps)
-        empty = running_mean.new_empty(0)
-        return _batch_norm(x, weight, bias, running_mean, rstd), empty, empty.clone()
+        out, empty = _batch_norm(x, weight, bias, running_mean, rstd), running_mean.new_empty(0)
+        on_cpu = x.device.type == "cpu"  # a GPU's kernel returns the statistics that it used
+        return (out, empty, empty.clone()) if on_cpu else (out, widen(running_mean).clone(), rstd)
     dims = [d for d in range(x.dim()) if d != 1]
     mean, variance, rstd = (t.reshape(-1) for t in _moments(widen(x), dims, eps))
     count = math.prod(x.shape[d] for d in dims)

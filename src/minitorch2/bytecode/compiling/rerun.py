@@ -134,10 +134,8 @@ def generators_of(module: GraphModule) -> list[torch.Generator]:
 
 
 def _generator_of(device: torch.device) -> torch.Generator:
-    if device.type != "cuda":
-        return torch.default_generator
-    index = torch.cuda.current_device() if device.index is None else device.index
-    return torch.cuda.default_generators[index]
+    is_gpu = device.type == "cuda"
+    return torch.cuda.default_generators[device.index] if is_gpu else torch.default_generator
 
 
 def _raised_by_hook(error: Exception) -> bool:

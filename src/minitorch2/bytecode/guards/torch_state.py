@@ -37,6 +37,7 @@ STATE_READERS: tuple[tuple[str, Callable[[], object]], ...] = (
     ("dispatch modes", count_dispatch_modes),
     ("tracing by torch.jit", global_state.is_tracing),
     ("level of forward mode", forward_level),
+    ("current GPU", global_state.current_gpu),
 )
 """The settings that PyTorch keeps per thread or per process and operators depend on. A default
 device is a function mode, so it shows as their number."""
@@ -54,7 +55,8 @@ class GlobalState(Guard):
         for (what, reader), value in zip(STATE_READERS, self.state, strict=True):
             if reader is global_state.are_algorithms_deterministic:
                 is_deterministic = bool(value)
-            if is_deterministic or reader is not _FILLS_NEW_MEMORY:
+            varies = reader is not global_state.current_gpu or torch.cuda.device_count() > 1
+            if varies and (is_deterministic or reader is not _FILLS_NEW_MEMORY):
                 yield Check(what, Op.STATE, value, reader)
 
 

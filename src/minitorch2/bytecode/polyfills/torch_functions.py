@@ -90,8 +90,8 @@ def istft(
         return torch.ops.aten.istft(*given)
     left = (n_fft - width) // 2
     window = torch.nn.functional.pad(window, (left, n_fft - width - left))
-    inverse = torch.fft.irfft if halved else torch.fft.ifft
-    parts = inverse(input.mT, n_fft, norm="ortho" if normalized else "backward").real * window
+    scale = "ortho" if normalized else "backward"  # of a whole spectrum, eager reads one half
+    parts = torch.fft.irfft(input.mT[..., : n_fft // 2 + 1], n_fft, norm=scale) * window
 
     def overlap(parts: Any, rows: Any) -> Any:
         whole = torch.ops.aten.unfold_backward(parts, [*rows, total], len(rows), n_fft, step)

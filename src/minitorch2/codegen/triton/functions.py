@@ -68,6 +68,8 @@ def _extremum(name: str, of_bools: str) -> Printer:
 
 
 def _neg(x: Value) -> str:
+    if x.dtype.is_floating_point:
+        return f"{x.operand} * -1.0"  # Triton before 3.7 computes 0 - x: the sign of zero is lost
     return f"-{x.text}" if x.dtype.is_signed else f"0 - {x.text}"
 
 

@@ -18,6 +18,17 @@ log_usage_once = torch._C._log_api_usage_once
 HAS_MKLDNN = torch._C._has_mkldnn
 
 
+def current_gpu() -> int:
+    """Return the number of the GPU of programs that name none; 0 before CUDA starts."""
+    return torch.cuda.current_device() if torch.cuda.is_initialized() else 0
+
+
+def with_number(device: torch.device) -> torch.device:
+    """Return the device that a tensor on it has: ``cuda`` is the current GPU."""
+    is_open = device.type == "cuda" and device.index is None
+    return torch.device("cuda", current_gpu()) if is_open else device
+
+
 def writers_and_readers(names: Iterable[str]) -> dict[Callable[..., Any], Callable[..., Any]]:
     """Return the function that reads a setting, by the function that writes it.
 

@@ -80,6 +80,22 @@ def test_sizes_that_are_not_known() -> None:
     assert "its programs are not known" in log.texts("schedule.txt")[0]
 
 
+def test_steps_that_are_not_known() -> None:
+    """Columns have known sizes; the way from one element to the next varies."""
+
+    def program(*tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return tuple(x.select(1, 0).narrow(0, 0, 3).exp() for x in tensors)
+
+    inputs = [to_device(torch.randn(7, n)) for n in (5, 6)]
+    gm = record(program, *inputs, dynamic=True)
+    with stages.collect() as log:
+        call = compile_graph(gm, target=TRITON)
+    for result, expected in zip(call(call_inputs(gm, *inputs)), program(*inputs), strict=True):
+        torch.testing.assert_close(result, expected)
+    assert log.counts["launches"] == 2
+    assert "it reads numbers that vary" in log.texts("schedule.txt")[0]
+
+
 def test_an_index_out_of_range_in_one_of_them() -> None:
     def program(x: torch.Tensor, i: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, ...]:
         return x[i], y * 2, y[:3] * 2

@@ -6,6 +6,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from minitorch2 import config
 from minitorch2.autograd.decompositions import normalizations
 from minitorch2.codegen.compile_graph import print_module
 from minitorch2.codegen.triton import target
@@ -13,6 +14,8 @@ from minitorch2.graph.fake_tensor import FakeTensor
 from minitorch2.loopir.lower_graph import lower_graph
 from minitorch2.loopir.scheduler import schedule
 from tests.unit.codegen.aten_graph import record
+
+aten = torch.ops.aten
 
 
 def on_gpu(*size, order=torch.contiguous_format):
@@ -47,3 +50,23 @@ def test_nothing_is_made_or_asked_for_that_need_not_be(body):
     assert "empty" not in body, "kernels write where the library has made memory"
     assert "data_ptr" not in body, "kernels take tensors"
     assert "aten_" not in body, "libraries are called by their bindings"
+
+
+def printed(program, *inputs):
+    """The wrapper of a program for a GPU, checked."""
+    lowered = lower_graph(record(program, *inputs))
+    with config.patch(verify=True):
+        return print_module(lowered, schedule(lowered, target.CAPABILITIES), target.TRITON).text
+
+
+def test_a_kernel_without_elements_that_writes_in_place_is_left_out(monkeypatch):
+    """`index_fill` at no index has its operand's elements, and no loop."""
+    monkeypatch.setattr(target, "why_unavailable", lambda device: None)
+
+    def program(x):
+        nowhere = aten.arange.default(0, device=x.device)
+        return aten.index_fill.int_Scalar(aten.mul.Tensor(x, 2), 0, nowhere, 0.5)
+
+    text = printed(program, on_gpu(1))
+    assert "# in place" in text
+    assert len(re.findall(r"^    fused_\w+\(", text, re.M)) == 1

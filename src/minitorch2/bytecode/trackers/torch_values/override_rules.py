@@ -33,6 +33,7 @@ from minitorch2.bytecode.trackers.torch_values.tensor_subclass import new_tensor
 from minitorch2.bytecode.trackers.torch_values.torch_function import handles
 from minitorch2.native.torch_internals import modes
 from minitorch2.native.torch_internals.functions import make_tensor_subclass
+from minitorch2.native.torch_internals.global_state import with_number
 
 # Regions ------------------------------------------------------------------------------------------
 
@@ -240,8 +241,7 @@ def set_default_device(evaluator: Evaluator, device: VariableTracker) -> Variabl
 def default_device(evaluator: Evaluator) -> VariableTracker:
     """Return the innermost default device; those around the captured code are guarded."""
     device = evaluator.capture.overrides.default_device() or torch.device("cpu")
-    has_number = device.index is not None or device.type in ("cpu", "meta")
-    return ConstantVariable(device if has_number else torch.empty(0, device=device).device)
+    return ConstantVariable(with_number(device))
 
 
 # Subclasses ---------------------------------------------------------------------------------------
