@@ -138,11 +138,6 @@ def column_major(x: Tensor) -> Tensor:
     return torch.empty_strided(x.shape, strides, dtype=x.dtype, device="meta")
 
 
-def eigenvectors(results: Sequence[Tensor], *arguments: Any) -> tuple[Tensor, Tensor]:
-    """Return eigenvalues and eigenvectors as a CPU orders them; the given ones are GPUs'."""
-    return results[0], column_major(results[1])
-
-
 def real_spectrum(result: Tensor, x: Tensor, dims: Sequence[int], *options: Any) -> Tensor:
     """Return a transform in the order of memory of CPU libraries: transformed dimensions last."""
     others = [dim for dim in range(x.dim()) if dim not in dims]
@@ -152,9 +147,9 @@ def real_spectrum(result: Tensor, x: Tensor, dims: Sequence[int], *options: Any)
     return plain.permute([order.index(dim) for dim in range(x.dim())])
 
 
-def singular_vectors(results: Sequence[Tensor], *arguments: Any) -> tuple[Tensor, Tensor, Tensor]:
-    """Return a decomposition with the right vectors as a CPU orders them; others are GPUs'."""
-    return results[0], results[1], column_major(results[2])
+def decomposed(results: Sequence[Tensor], *arguments: Any) -> tuple[Tensor, ...]:
+    """Return a decomposition with its last vectors as a CPU orders them; others are GPUs'."""
+    return *results[:-1], column_major(results[-1])
 
 
 def dense(results: Any, *arguments: Any) -> Any:
@@ -205,8 +200,8 @@ METADATA_OPERATORS: Final = {aten.size.default: size}
 """Operators that ask for what tensors know: nothing is left to compute."""
 
 ON_CPU: Final[dict[OpOverload, Callable[..., Any]]] = {
-    aten._linalg_svd.default: singular_vectors, aten._fft_r2c.default: real_spectrum,
-    aten.linalg_eig.default: eigenvectors,
+    aten._linalg_svd.default: decomposed, aten.linalg_eig.default: decomposed,
+    aten._fft_r2c.default: real_spectrum,
     aten.tril.default: number_for_each, aten.triu.default: number_for_each,
     aten.col2im.default: dense, aten.native_layer_norm_backward.default: dense,
     aten.nonzero_static.default: nonzero_static,

@@ -79,13 +79,8 @@ class Value:
 
 def is_plain(number: Number) -> bool:
     """Return whether Python's literal is exactly the number, whatever the operator does with it."""
-    if isinstance(number, int):
-        return -(2**31) <= number < 2**31
-    return math.isfinite(number) and not _is_negative_zero(number)
-
-
-def _is_negative_zero(number: Number) -> bool:
-    return number == 0 and math.copysign(1.0, number) < 0
+    is_small = -(2**31) <= number < 2**31
+    return is_small if isinstance(number, int) else math.isfinite(number) and str(number) != "-0.0"
 
 
 def number_text(number: Number, dtype: torch.dtype) -> str:
@@ -100,10 +95,9 @@ def number_text(number: Number, dtype: torch.dtype) -> str:
 
 def constant(number: Number, dtype: torch.dtype) -> Value:
     """Return a constant: typed where it stands alone, a literal beside an operator."""
-    if dtype.is_floating_point and _is_negative_zero(number):  # Triton before 3.7 writes 0.0 for it
+    text = f"tl.full([], {number_text(number, dtype)}, {triton_dtype(dtype)})"
+    if str(number) == "-0.0":  # Triton before 3.7 writes 0.0 for it
         text = f"(tl.full([], -1.0, {triton_dtype(dtype)}) * 0.0)"
-    else:
-        text = f"tl.full([], {number_text(number, dtype)}, {triton_dtype(dtype)})"
     return Value(text, dtype, EVERYWHERE, number)
 
 

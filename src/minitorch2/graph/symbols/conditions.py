@@ -149,18 +149,19 @@ def _is_symbolic(value: Any) -> bool:
 
 def all_of(parts: Iterable[Condition]) -> Condition:
     """Return a condition that is true if all parts are; known parts drop out."""
-    rest = tuple(part for part in parts if part is not True)
-    if False in rest:
-        return False
-    return AllOf(rest) if len(rest) > 1 else rest[0] if rest else True
+    return _joined(AllOf, True, parts)
 
 
 def any_of(parts: Iterable[Condition]) -> Condition:
     """Return a condition that is true if any part is; known parts drop out."""
-    rest = tuple(part for part in parts if part is not False)
-    if True in rest:
-        return True
-    return AnyOf(rest) if len(rest) > 1 else rest[0] if rest else False
+    return _joined(AnyOf, False, parts)
+
+
+def _joined(kind: type[AllOf | AnyOf], neutral: bool, parts: Iterable[Condition]) -> Condition:
+    rest = tuple(part for part in parts if part is not neutral)
+    if (not neutral) in rest:
+        return not neutral
+    return kind(rest) if len(rest) > 1 else rest[0] if rest else neutral
 
 
 def opposite(condition: Condition) -> Condition:

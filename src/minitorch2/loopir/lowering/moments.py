@@ -32,10 +32,9 @@ from minitorch2.loopir.lowering.reduction_loops import (
     make_reduction,
     pieces_of,
     reduced_dims,
-    wide,
 )
 from minitorch2.loopir.lowering.registry import lowering, make_pointwise, map_elements
-from minitorch2.loopir.ops import Number, Value, ops
+from minitorch2.loopir.ops import Number, Value, compute_dtype, ops
 from minitorch2.loopir.views import reshape
 
 aten = torch.ops.aten
@@ -145,6 +144,6 @@ def _sum_of_squares(x: TensorBox, mean: TensorBox, dim: Dims) -> TensorBox:
         difference = ops.sub(v, m)
         return ops.mul(difference, difference)
 
-    kind = wide(x.dtype)
+    kind = compute_dtype(x.dtype)
     squares = map_elements(squared_difference, (x, mean), kind, kind)
     return make_reduction(squares, "sum", dim, True, kind)

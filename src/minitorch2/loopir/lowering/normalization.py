@@ -8,7 +8,7 @@ import torch
 
 from minitorch2.loopir.boxes import TensorBox
 from minitorch2.loopir.lowering.conversion import convert
-from minitorch2.loopir.lowering.reduction_loops import Dims, cast, make_reduction, wide
+from minitorch2.loopir.lowering.reduction_loops import Dims, cast, make_reduction
 from minitorch2.loopir.lowering.registry import (
     PointwiseBody,
     lowering,
@@ -16,7 +16,7 @@ from minitorch2.loopir.lowering.registry import (
     map_elements,
     number_value,
 )
-from minitorch2.loopir.ops import Number, ReductionKind, ops
+from minitorch2.loopir.ops import Number, ReductionKind, compute_dtype, ops
 
 aten = torch.ops.aten
 
@@ -32,7 +32,7 @@ def vector_norm(
 ) -> TensorBox:
     """`sum(|x| ** order) ** (1 / order)`, and its limits for 0 and the infinities."""
     result_dtype = dtype or x.dtype
-    x, kind = cast(x, result_dtype), wide(result_dtype)
+    x, kind = cast(x, result_dtype), compute_dtype(result_dtype)
     magnitude = map_elements(lambda _, v: v if order == 2 else ops.abs(v), (x,), kind, kind)
     if math.isinf(order):
         extreme: ReductionKind = "max" if order > 0 else "min"

@@ -9,7 +9,7 @@ import torch
 
 from minitorch2.loopir.boxes import TensorBox
 from minitorch2.loopir.expressions import Expr, product
-from minitorch2.loopir.loops import Index, Reduction
+from minitorch2.loopir.loops import Index
 from minitorch2.loopir.lowering.reduction_loops import (
     Dims,
     ReducedDims,
@@ -20,7 +20,6 @@ from minitorch2.loopir.lowering.reduction_loops import (
     make_reduction,
     pieces_of,
     reads_of,
-    wide,
 )
 from minitorch2.loopir.lowering.registry import lowering, make_pointwise, map_elements, number_value
 from minitorch2.loopir.ops import ReductionKind, Value, compute_dtype, ops
@@ -64,7 +63,7 @@ def prod(
 
 def wide_mean(x: TensorBox, dim: Dims, keepdim: bool) -> TensorBox:
     """Return the mean in the compute dtype."""
-    return divide(make_reduction(x, "sum", dim, keepdim, wide(x.dtype)), count_of(x, dim))
+    return divide(make_reduction(x, "sum", dim, keepdim, compute_dtype(x.dtype)), count_of(x, dim))
 
 
 def divide(x: TensorBox, count: Expr) -> TensorBox:
@@ -131,9 +130,8 @@ def _position(x: TensorBox, kind: ReductionKind, dim: int | None, keepdim: bool)
 
     pieces = pieces_of(dims, reads_of(dims, load), x.device)
     if not pieces:
-        sizes = dims.ranges, inner_fn, dims.reduction_ranges
-        return TensorBox.create(Reduction(x.device, torch.int64, *sizes, kind, source))
-    first = first_stage(x.device, torch.int64, dims, inner_fn, kind, source, pieces).make_loader()
+        return dims.reduce(torch.int64, inner_fn, dims.reduction_ranges, kind, source)
+    first = first_stage(torch.int64, dims, inner_fn, kind, source, pieces).make_loader()
 
     def best(index: Index, piece: Index) -> tuple[Value, Value]:
         position = first((*piece, *index))
@@ -142,9 +140,7 @@ def _position(x: TensorBox, kind: ReductionKind, dim: int | None, keepdim: bool)
         )
         return load(dims.join(index, coordinates(flat, dims.reduction_ranges))), position
 
-    return TensorBox.create(
-        Reduction(x.device, torch.int64, dims.ranges, best, pieces, kind, source)
-    )
+    return dims.reduce(torch.int64, best, pieces, kind, source)
 
 
 # -- logic --------------------------------------------------------------------------------------

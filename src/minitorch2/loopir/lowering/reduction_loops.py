@@ -6,10 +6,10 @@ reduced in two stages, so that the first runs in parallel.
 
 from __future__ import annotations
 
+import itertools
 import math
 import operator
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TypeAlias
 
 import torch
@@ -48,7 +48,7 @@ class ReducedDims:
     """The kept and the reduced dimensions, and the index of an element from its two halves."""
 
     def __init__(self, x: TensorBox, dim: Dims, keepdim: bool) -> None:
-        self.ndim, self.keepdim = x.ndim, keepdim
+        self.ndim, self.keepdim, self.device = x.ndim, keepdim, x.device
         self.reduced = reduced_dims(x.ndim, dim)
         self.kept = [d for d in range(x.ndim) if d not in self.reduced]
         self.reduction_ranges: Size = tuple(x.size[d] for d in self.reduced)
@@ -73,6 +73,14 @@ class ReducedDims:
         full |= dict(zip(self.reduced, reduction_index, strict=True))
         return tuple(full[d] for d in range(self.ndim))
 
+    def reduce(
+        self, dtype: torch.dtype, inner_fn: ReductionFn, ranges: Size, kind: ReductionKind,
+        source: torch.dtype,
+    ) -> TensorBox:  # fmt: skip
+        """Return one loop of ``ranges`` elements for each result, which has ``dtype``."""
+        loops = Reduction(self.device, dtype, self.ranges, inner_fn, ranges, kind, source)
+        return TensorBox.create(loops)
+
 
 def reduced_dims(ndim: int, dim: Dims) -> list[int]:
     """Return the dimensions to reduce, sorted; None or an empty list means all."""
@@ -94,7 +102,7 @@ def make_reduction(
     count = product(dims.reduction_ranges)
     few = max(config.current().unroll_reductions_threshold, 2)
     if isinstance(count, int) and 0 < count < few:
-        return _unrolled(x.device, dtype, dims, load, kind)
+        return _unrolled(dtype, dims, load, kind)
     if _is_made_of_reductions(x):
         x.storage.realize("the kernel that computes what it is made of can compute it")
         load = cast(x, dtype).make_loader()
@@ -104,11 +112,8 @@ def make_reduction(
 
     pieces = pieces_of(dims, _walk_along_memory(dims, load), x.device)
     if pieces:
-        return _in_two_stages(x.device, dtype, dims, inner_fn, kind, pieces)
-    return TensorBox.create(
-        Reduction(x.device, dtype, dims.ranges, inner_fn, dims.reduction_ranges, kind,
-                  compute_dtype(dtype))
-    )  # fmt: skip
+        return _in_two_stages(dtype, dims, inner_fn, kind, pieces)
+    return dims.reduce(dtype, inner_fn, dims.reduction_ranges, kind, compute_dtype(dtype))
 
 
 def _is_made_of_reductions(x: TensorBox) -> bool:
@@ -142,9 +147,9 @@ def _walk_along_memory(dims: ReducedDims, load: InnerFn) -> list[Strides]:
 
 
 def _unrolled(
-    device: torch.device, dtype: torch.dtype, dims: ReducedDims, load: InnerFn, kind: ReductionKind
+    dtype: torch.dtype, dims: ReducedDims, load: InnerFn, kind: ReductionKind
 ) -> TensorBox:
-    positions = _all_positions([int(n) for n in dims.reduction_ranges])
+    positions = [*itertools.product(*(range(int(n)) for n in dims.reduction_ranges))]
 
     def inner_fn(index: Index) -> Value:
         values = [load(dims.join(index, position)) for position in positions]
@@ -153,7 +158,7 @@ def _unrolled(
             result = getattr(ops, COMBINE[kind])(result, value)
         return result
 
-    return TensorBox.create(Pointwise(device, dtype, dims.ranges, inner_fn))
+    return TensorBox.create(Pointwise(dims.device, dtype, dims.ranges, inner_fn))
 
 
 SPLIT_BELOW_OUTPUTS = {"cpu": 32, "cuda": 256}
@@ -266,38 +271,32 @@ def _count_of_pieces(size: int, most: int, exact: bool) -> int:
 
 
 def _in_two_stages(
-    device: torch.device,
-    dtype: torch.dtype,
-    dims: ReducedDims,
-    inner_fn: ReductionFn,
-    kind: ReductionKind,
-    pieces: Size,
+    dtype: torch.dtype, dims: ReducedDims, inner_fn: ReductionFn, kind: ReductionKind, pieces: Size
 ) -> TensorBox:
     """Partial results in the compute dtype, one for each piece, and their combination.
 
     The rest, which is shorter than a piece, is reduced by itself and combined last.
     """
     kept = compute_dtype(dtype)
-    load = first_stage(device, kept, dims, inner_fn, kind, kept, pieces).make_loader()
+    load = first_stage(kept, dims, inner_fn, kind, kept, pieces).make_loader()
 
     def combine(index: Index, reduction_index: Index) -> Value:
         return load((*reduction_index, *index))
 
-    whole = Reduction(device, dtype, dims.ranges, combine, pieces, kind, kept)
-    rest = _rest(device, dims, inner_fn, kind, kept, pieces)
+    rest = _rest(dims, inner_fn, kind, kept, pieces)
+    whole = dims.reduce(dtype if rest is None else kept, combine, pieces, kind, kept)
     if rest is None:
-        return TensorBox.create(whole)
-    parts = [TensorBox.create(replace(whole, dtype=kept)).make_loader(), rest.make_loader()]
+        return whole
+    parts = whole.make_loader(), rest.make_loader()
 
     def both(index: Index) -> Value:
         result: Value = getattr(ops, COMBINE[kind])(*(part(index) for part in parts))
         return result
 
-    return cast(TensorBox.create(Pointwise(device, kept, dims.ranges, both)), dtype)
+    return cast(TensorBox.create(Pointwise(dims.device, kept, dims.ranges, both)), dtype)
 
 
 def first_stage(
-    device: torch.device,
     dtype: torch.dtype,
     dims: ReducedDims,
     inner_fn: ReductionFn,
@@ -320,7 +319,7 @@ def first_stage(
         return inner_fn(index[len(pieces) :], (*heads, *reduction_index[len(pieces) :]))
 
     ranges, reduced = (*pieces, *dims.ranges), (*lengths, *others)
-    stage = TensorBox.create(Reduction(device, dtype, ranges, partial, reduced, kind, source))
+    stage = TensorBox.create(Reduction(dims.device, dtype, ranges, partial, reduced, kind, source))
     count = product(dims.reduction_ranges)
     stage.storage.realize(f"{count} elements are reduced in {math.prod(pieces)} pieces")
     return stage
@@ -333,12 +332,7 @@ def _start(piece: Expr, size: Expr, count: Expr, length: Expr) -> Expr:
 
 
 def _rest(
-    device: torch.device,
-    dims: ReducedDims,
-    inner_fn: ReductionFn,
-    kind: ReductionKind,
-    kept: torch.dtype,
-    pieces: Size,
+    dims: ReducedDims, inner_fn: ReductionFn, kind: ReductionKind, kept: torch.dtype, pieces: Size
 ) -> TensorBox | None:
     """Reduce the elements that no piece contains; None if each element has its piece."""
     last, sizes = len(pieces) - 1, dims.reduction_ranges
@@ -353,24 +347,12 @@ def _rest(
         return inner_fn(index, tuple(position))
 
     ranges = (*sizes[:last], missing, *sizes[last + 1 :])
-    return TensorBox.create(Reduction(device, kept, dims.ranges, inner, ranges, kind, kept))
-
-
-def _all_positions(sizes: list[int]) -> list[tuple[int, ...]]:
-    positions: list[tuple[int, ...]] = [()]
-    for size in sizes:
-        positions = [(*position, i) for position in positions for i in range(size)]
-    return positions
+    return dims.reduce(kept, inner, ranges, kind, kept)
 
 
 def accumulation_dtype(x: TensorBox, dtype: torch.dtype | None) -> torch.dtype:
     """Return the dtype of a sum or product: the asked one, or int64 for integers and bool."""
     return dtype or (x.dtype if x.dtype.is_floating_point else torch.int64)
-
-
-def wide(dtype: torch.dtype) -> torch.dtype:
-    """Return the dtype that intermediate sums are kept in."""
-    return compute_dtype(dtype)
 
 
 def count_of(x: TensorBox, dim: Dims) -> Expr:
