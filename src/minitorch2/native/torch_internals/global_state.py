@@ -20,7 +20,8 @@ HAS_MKLDNN = torch._C._has_mkldnn
 
 def current_gpu() -> int:
     """Return the number of the GPU of programs that name none; 0 before CUDA starts."""
-    return torch.cuda.current_device() if torch.cuda.is_initialized() else 0
+    started = torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
+    return torch.cuda.current_device() if started else 0
 
 
 def with_number(device: torch.device) -> torch.device:
