@@ -57,6 +57,7 @@ NETS = (
     Net("transforms", PYTEST + "test_transforms.py", 2),
     Net("wrappers", PYTEST + "test_wrappers.py", 2),
     Net("field programs", "tests.programs --seed {seed}", 3),
+    Net("programs of Triton", "tests.programs --backend triton --sample 3 --seed {seed}", 2),
     Net("caches", "tests.nets.caches --seed {seed} --sample 40", 5),
 )
 TOTAL = 30.0

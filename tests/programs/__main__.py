@@ -1,12 +1,17 @@
 """`python -m tests.programs [--seed S] [--sample N] [NAME ...]`: programs with kernels, both modes.
 
 A random sample of them, or those that are named, each with sizes as numbers first and as symbols.
+`--device cuda` makes their tensors on a GPU. `--backend triton` runs Triton's kernels, which are
+interpreted where there is no GPU.
 """
 
 import argparse
+import os
 import random
 import sys
 from collections.abc import Sequence
+
+import torch
 
 from tests.nets.report import Tally
 from tests.programs.run import PROGRAMS, compare
@@ -17,15 +22,21 @@ def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.programs", description=__doc__)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--sample", type=int, default=6, help="how many programs")
+    parser.add_argument("--backend", help="where not the default one")
+    parser.add_argument("--device", choices=("cpu", "cuda"))
     parser.add_argument("names", nargs="*")
     options = parser.parse_args(arguments)
+    torch.set_default_device(options.device)
+    if not torch.cuda.is_available():  # Triton reads it when a kernel imports it
+        os.environ.setdefault("TRITON_INTERPRET", "1")
+    settings = {} if options.backend is None else {"backend": options.backend}
     found = Tally()
     chosen = random.Random(options.seed).sample(list(PROGRAMS), options.sample)
     for name in options.names or chosen:
         for dynamic in (None, True):
             found.tried += 1
             try:
-                counts = compare(name, dynamic=dynamic).counts
+                counts = compare(name, dynamic=dynamic, **settings).counts
                 print(name, dynamic, {k: counts[k] for k in ("graphs", "graph_breaks")}, flush=True)
             except Exception as error:
                 text = f"{type(error).__name__}: {error}"

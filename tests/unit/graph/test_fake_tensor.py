@@ -82,6 +82,8 @@ def test_parameters_and_requires_grad() -> None:
 def test_devices_are_carried() -> None:
     cuda = FakeTensor(torch.empty(3, device="meta"), torch.device("cuda:0"))
     assert cuda.sin().device == torch.device("cuda:0")
+    named = FakeTensor(torch.empty(3, device="meta"), torch.device("cuda"))
+    assert named.device == cuda.device, "a GPU without a number is the current one"
     assert (
         cuda * torch.tensor(2.0)
     ).device.type == "cuda"  # a zero-dimensional CPU tensor may join

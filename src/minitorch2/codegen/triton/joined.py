@@ -44,8 +44,8 @@ def why_alone(kernel: KernelNode, buffers: Mapping[str, Buffer]) -> Refusal | No
         return Refusal("its programs are not known when the launch is printed")
     origins = {node for body in bodies(kernel) for node in body.buffer.origins}
     layouts = [buffers[name].fixed_layout() for name in kernel.read_names | kernel.written_names]
-    steps = [(layout.stride, layout.offset) for layout in layouts]
-    if any(map(free_symbols, [steps, *((node.args, dict(node.kwargs)) for node in origins)])):
+    sizes = [(layout.size, layout.stride, layout.offset) for layout in layouts]
+    if any(map(free_symbols, [sizes, *((node.args, dict(node.kwargs)) for node in origins)])):
         return Refusal("it reads numbers that vary, which are arguments of a launch of its own")
     warps = _domain(kernel, buffers, frozenset()).blocks.warps
     if warps > BLOCK.warps:

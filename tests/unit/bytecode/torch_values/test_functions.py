@@ -222,6 +222,17 @@ def test_the_inverse_of_a_spectrogram_is_one_graph(options):
     assert log.counts["graphs"] == 1
 
 
+@pytest.mark.parametrize("n", [10, 9])
+def test_a_whole_spectrum_that_is_not_symmetric_is_read_as_eager_reads_it(n):
+    """Eager takes the first half of the frequencies, whatever the others say."""
+    spectra = torch.randn(2, n, 5, dtype=torch.complex64)
+
+    def f(spectra):
+        return torch.istft(spectra, n, 3, window=torch.ones(n))
+
+    torch.testing.assert_close(minitorch2.compile(f, fullgraph=True)(spectra), f(spectra))
+
+
 def test_windows_that_do_not_overlap_raise_what_they_raise_in_eager():
     spectra = torch.stft(torch.randn(64), 16, window=torch.hann_window(16), return_complex=True)
 

@@ -212,6 +212,18 @@ def test_a_setting_that_is_asked_for_is_guarded():
         restore()
 
 
+def test_the_current_gpu_is_guarded_where_there_are_several(monkeypatch):
+    """``device="cuda"`` names another device then, in a graph without any other tensor, too."""
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
+    with stages.collect() as log:
+        fast = minitorch2.compile(lambda x: x + 1, backend="eager")
+        for current in (0, 0, 1):
+            monkeypatch.setattr(torch.cuda, "current_device", lambda number=current: number)
+            fast(torch.ones(2))
+    assert log.counts["graphs"] == 2
+
+
 @pytest.mark.parametrize("backend", ["eager", "numba"])
 def test_settings_after_an_error_and_across_a_break(backend):
     def raises(x):

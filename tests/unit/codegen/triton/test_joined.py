@@ -82,11 +82,20 @@ def test_sizes_that_are_not_known() -> None:
 
 def test_steps_that_are_not_known() -> None:
     """Columns have known sizes; the way from one element to the next varies."""
+    check_varying(lambda x: x.select(1, 0).narrow(0, 0, 3).exp(), torch.randn(7, 5))
+
+
+def test_indices_into_what_has_no_known_size() -> None:
+    check_varying(lambda x: x[to_device(torch.tensor([0, 3, 1]))] * 2, torch.randn(7))
+
+
+def check_varying(function: Callable[[torch.Tensor], torch.Tensor], x: torch.Tensor) -> None:
+    """Two kernels of three elements that read symbols have a launch each."""
+    inputs = [to_device(x), to_device(torch.cat([x, x]))]
 
     def program(*tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        return tuple(x.select(1, 0).narrow(0, 0, 3).exp() for x in tensors)
+        return tuple(map(function, tensors))
 
-    inputs = [to_device(torch.randn(7, n)) for n in (5, 6)]
     gm = record(program, *inputs, dynamic=True)
     with stages.collect() as log:
         call = compile_graph(gm, target=TRITON)

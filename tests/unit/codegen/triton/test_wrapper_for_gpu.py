@@ -59,6 +59,44 @@ def printed(program, *inputs):
         return print_module(lowered, schedule(lowered, target.CAPABILITIES), target.TRITON).text
 
 
+def test_a_gpu_without_a_number_is_the_one_of_the_other_operands(monkeypatch):
+    """Its buffers were copied "to the other GPU" as numbers, and did not fit."""
+    monkeypatch.setattr(target, "why_unavailable", lambda device: None)
+
+    def program(x):
+        positions = aten.arange.default(4, device=torch.device("cuda"))
+        wide = aten._to_copy.default(x, dtype=torch.float64, device=torch.device("cuda"))
+        return positions, aten.mul.Tensor(x, positions), wide
+
+    text = printed(program, on_gpu(4))
+    assert "copy_default" not in text and len(re.findall(r"^    fused_\w+\(", text, re.M)) == 1
+
+
+def test_the_sign_of_zero_is_kept_by_any_triton(monkeypatch):
+    """Triton before 3.7 computes `-x` as `0 - x`, and writes `0.0` for the literal `-0.0`."""
+    monkeypatch.setattr(target, "why_unavailable", lambda device: None)
+
+    def program(x):
+        return aten.neg.default(x), aten.where.ScalarOther(aten.gt.Scalar(x, 0), x, -0.0)
+
+    text = printed(program, on_gpu(4))
+    assert "* -1.0" in text and "-0.0" not in text.replace("* 0.0", "")
+
+
+def test_statistics_of_batch_norm_in_evaluation_are_those_of_a_gpu():
+    x, channels = (
+        on_gpu(2, 3, 4),
+        FakeTensor(torch.empty(3, device="meta"), torch.device("cuda", 0)),
+    )
+    results = normalizations.native_batch_norm(x, None, None, channels, channels, False, 0.1, 1e-5)
+    assert [(tuple(r.shape), r.dtype) for r in results[1:]] == [((3,), torch.float32)] * 2
+
+
+def test_eigenvectors_of_a_gpu_are_rows():
+    x = FakeTensor(torch.empty(5, 5, device="meta"), torch.device("cuda", 0))
+    assert aten.linalg_eig.default(x)[1].stride() == (5, 1)
+
+
 def test_a_kernel_without_elements_that_writes_in_place_is_left_out(monkeypatch):
     """`index_fill` at no index has its operand's elements, and no loop."""
     monkeypatch.setattr(target, "why_unavailable", lambda device: None)
