@@ -14,7 +14,7 @@ from collections.abc import Sequence
 import torch
 
 from tests.nets.report import Tally
-from tests.programs.run import PROGRAMS, compare
+from tests.programs.run import PROGRAMS, ROUGH, TOLERANCE, compare
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -23,20 +23,23 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--sample", type=int, default=6, help="how many programs")
     parser.add_argument("--backend", help="where not the default one")
+    parser.add_argument("--mode", help="of `minitorch2.compile`")
     parser.add_argument("--device", choices=("cpu", "cuda"))
     parser.add_argument("names", nargs="*")
     options = parser.parse_args(arguments)
     torch.set_default_device(options.device)
     if not torch.cuda.is_available():  # Triton reads it when a kernel imports it
         os.environ.setdefault("TRITON_INTERPRET", "1")
-    settings = {} if options.backend is None else {"backend": options.backend}
+    given = {"backend": options.backend, "mode": options.mode}
+    settings = {name: value for name, value in given.items() if value is not None}
+    tolerance = ROUGH if options.device == "cuda" or options.backend == "triton" else TOLERANCE
     found = Tally()
     chosen = random.Random(options.seed).sample(list(PROGRAMS), options.sample)
     for name in options.names or chosen:
         for dynamic in (None, True):
             found.tried += 1
             try:
-                counts = compare(name, dynamic=dynamic, **settings).counts
+                counts = compare(name, tolerance, dynamic=dynamic, **settings).counts
                 print(name, dynamic, {k: counts[k] for k in ("graphs", "graph_breaks")}, flush=True)
             except Exception as error:
                 text = f"{type(error).__name__}: {error}"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.programs.run import PROGRAMS, compare
+from tests.programs.run import PROGRAMS, ROUGH, compare
 
 BREAKS = {
     "beam_search_with_heap": 11, "config_built_model": 1, "sparse_graph_diffusion": 8,
@@ -33,3 +33,13 @@ def test_the_same_as_eagerly(name):
     counts = compare(name, backend="eager", dynamic=dynamic).counts
     assert counts["graphs"] > 0
     assert counts["graph_breaks"] + counts["frames_as_is"] <= BREAKS.get(name, 0)
+
+
+@pytest.mark.parametrize(
+    ("name", "dynamic"),
+    [("gnn_message_passing", None), ("knn_with_chunks", True), ("policy_gradient", True),
+     ("moco_queue", None)],
+)  # fmt: skip
+def test_programs_whose_joined_launches_or_remainders_failed(name, dynamic):
+    """Each had a kernel of Triton's that read a number which varies, and ran in Python."""
+    compare(name, ROUGH, backend="triton", dynamic=dynamic)

@@ -30,7 +30,7 @@ from minitorch2.codegen.triton.own_kernels import OwnKernelNode
 from minitorch2.graph.symbols import free_symbols
 from minitorch2.loopir.buffers import Buffer
 from minitorch2.loopir.expressions import product
-from minitorch2.loopir.schedule import JoinedSchedulerNode, KernelNode, Refusal, bodies
+from minitorch2.loopir.schedule import JoinedSchedulerNode, KernelNode, Refusal
 
 BLOCK = pointwise_blocks(1024)
 """The block of kernels without reductions, so that each of them can share a device function."""
@@ -42,14 +42,12 @@ def why_alone(kernel: KernelNode, buffers: Mapping[str, Buffer]) -> Refusal | No
         return Refusal("a template has its own launch")
     if not all(isinstance(size, int) for size in kernel.group):
         return Refusal("its programs are not known when the launch is printed")
-    origins = {node for body in bodies(kernel) for node in body.buffer.origins}
-    layouts = [buffers[name].fixed_layout() for name in kernel.read_names | kernel.written_names]
-    sizes = [(layout.size, layout.stride, layout.offset) for layout in layouts]
-    if any(map(free_symbols, [sizes, *((node.args, dict(node.kwargs)) for node in origins)])):
+    domain = _domain(kernel, buffers, frozenset())
+    if domain.blocks.warps > BLOCK.warps:
+        return Refusal(f"its blocks take {domain.blocks.warps} warps, others {BLOCK.warps}")
+    sizes = KernelPrinter(kernel, buffers, frozenset(), {}, domain, program="program").write()[2]
+    if any(free_symbols(size.value) for size in sizes):
         return Refusal("it reads numbers that vary, which are arguments of a launch of its own")
-    warps = _domain(kernel, buffers, frozenset()).blocks.warps
-    if warps > BLOCK.warps:
-        return Refusal(f"its blocks take {warps} warps, others {BLOCK.warps}")
     return None
 
 

@@ -100,8 +100,9 @@ class Launcher:
             return
         count, arguments = len(self.pointers), _integers(given)
         tensors = [_element_at(a, p) for a, p in zip(arguments[:count], self.pointers)]
-        # As constants, because not every version of the interpreter can count to a block.
-        sizes = [tl.constexpr(size) for size in arguments[count:]]
+        # Extents are constants: not every version of the interpreter can count to a block.
+        named = zip(self.function.arg_names[count:], arguments[count:])
+        sizes = [n if name.startswith("ks") else tl.constexpr(n) for name, n in named]
         self.function[(programs,)](*tensors, *sizes, **self.blocks)
 
 
