@@ -197,10 +197,10 @@ class Replayed:
         ]
         try:
             graph, outputs = self.recorder.record(self.call, list(read))
+            aliases = _aliases(outputs, read)  # sparse results have no memory of their own
         except RuntimeError as error:
             self._give_up(f"recording failed: {str(error).splitlines()[0]}")
             return self.call(arguments)
-        aliases = _aliases(outputs, read)
         del read
         self._made += 1
         stages.count("cudagraphs_recorded")

@@ -287,6 +287,15 @@ def test_what_cannot_be_recorded_is_launched(caplog: Any) -> None:
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="about tensors on the CPU")
+def test_sparse_results_are_launched_and_not_replayed() -> None:
+    """A sparse tensor has no memory of its own to which a recording could write."""
+    fast, _ = replayed(lambda arguments: [arguments[0].to_sparse()])
+    x = torch.eye(3)
+    for _ in range(3):
+        torch.testing.assert_close(fast([x])[0].to_dense(), x)
+    assert "recording failed" in (fast.refusal or "")
+
+
 def test_tensors_on_the_cpu_are_a_reason(caplog: Any) -> None:
     with stages.collect() as log:
         fast = minitorch2.compile(lambda x: x.sin() + 1, mode="reduce-overhead", backend="triton")
