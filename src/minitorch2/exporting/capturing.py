@@ -237,12 +237,17 @@ def _with_held_results(module: GraphModule) -> GraphModule:
     """Return the graph whose output are the arguments of `hold`."""
     copy = module.copy()
     graph = copy.graph
-    (held,) = (node for node in graph.nodes if node.target is hold)
+    (held,) = (node for node in graph.nodes if _plain_function(node.target) is hold)
     graph.erase(graph.output_node)
     results: Any = held.args[0]
     graph.output(tuple(_plain(value) for value in results))
     graph.erase(held)
     return copy
+
+
+def _plain_function(target: object) -> object:
+    """Return a called function without what lets it run with a default device."""
+    return getattr(target, "__wrapped__", target)
 
 
 def _plain(value: Argument) -> Argument:

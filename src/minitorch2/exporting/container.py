@@ -174,7 +174,8 @@ def read_tensors(
     for name, form in described.items():
         if form["data"] not in memory:
             data = bytearray(entries[form["data"]])
-            raw = torch.frombuffer(data, dtype=torch.uint8) if data else torch.empty(0).byte()
+            none = torch.empty(0, dtype=torch.uint8, device="cpu")
+            raw = torch.frombuffer(data, dtype=torch.uint8) if data else none
             try:
                 memory[form["data"]] = raw.to(form["device"])
             except (RuntimeError, AssertionError) as error:

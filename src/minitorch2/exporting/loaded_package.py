@@ -139,7 +139,7 @@ def _run_of(text: str, kernels: _Kernels, path: str) -> Callable[[list[Any]], Se
 
 
 def _empty(size: tuple[int, ...], stride: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
-    return torch.empty_strided(size, stride, dtype=dtype)
+    return torch.empty_strided(size, stride, dtype=dtype, device="cpu")
 
 
 def _with_layout(
@@ -152,7 +152,7 @@ def _with_layout(
 def _copy_to_layout(
     tensor: torch.Tensor, size: tuple[int, ...], stride: tuple[int, ...]
 ) -> torch.Tensor:
-    return torch.empty_strided(size, stride, dtype=tensor.dtype).copy_(tensor)
+    return _empty(size, stride, tensor.dtype).copy_(tensor)
 
 
 def _float_bits(number: float) -> int:

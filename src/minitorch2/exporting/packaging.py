@@ -44,6 +44,7 @@ from minitorch2.native.kernels import launcher, openmp
 from minitorch2.native.kernels.runtime import KernelSource, link_kernel
 from minitorch2.native.llvm import machine_code
 from minitorch2.native.torch_internals import tensors
+from minitorch2.native.torch_internals.modes import DisableTorchFunction
 
 PROVIDED: Final = (
     "KernelSource", "load_kernel", "join_kernels", "empty_cpu", "with_layout", "copy_to_layout",
@@ -146,7 +147,7 @@ class _Compiled:
     def __init__(self, program: ExportedProgram) -> None:
         captured = with_example(program)
         table = {**REQUIRED_DECOMPOSITIONS, **DECOMPOSITIONS}
-        with torch.no_grad():
+        with torch.no_grad(), torch.device("cpu"), DisableTorchFunction():
             lowered = Lowered(captured, {}, table)
             module = GraphModule(lowered.graph)
             run_passes("post_grad", module)

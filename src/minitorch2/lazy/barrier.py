@@ -27,6 +27,7 @@ from minitorch2.lazy.program import Program, choose
 from minitorch2.lazy.step import COUNTS, LOCK, TRIE, Step, begin, current, is_pending
 from minitorch2.lazy.value import LazyTensor, Value, undeferred
 from minitorch2.native.torch_internals.gradients import preserve_versions
+from minitorch2.native.torch_internals.modes import DisableTorchFunction
 
 
 def mark_step(wait: bool = False, *, cause: str = "mark_step") -> None:
@@ -176,7 +177,7 @@ def _program(step: Step, live: frozenset[int], data: Sequence[torch.Tensor]) -> 
 def _compile(step: Step, live: frozenset[int], data: Sequence[torch.Tensor]) -> Program:
     name = config.current().backend
     backend = lookup_backend(name) if name else fitting_backend
-    with COMPILING, stages.phase("lazy"):
+    with COMPILING, stages.phase("lazy"), torch.device("cpu"), DisableTorchFunction():
         return Program(step.place.path, step.numbers, data, sorted(live), backend)
 
 

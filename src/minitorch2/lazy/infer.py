@@ -119,7 +119,7 @@ def _overlap_in_part(target: torch.Tensor, other: torch.Tensor) -> bool:
         return False
     if target.numel() == end - first and other.numel() == last - start:
         return True
-    written = torch.zeros(max(end, last), dtype=torch.bool)
+    written = torch.zeros(max(end, last), dtype=torch.bool, device="cpu")
     written.as_strided(*_form(target)).fill_(True)
     return bool(written.as_strided(*_form(other)).any())
 

@@ -131,7 +131,7 @@ def _form_of(tensor: torch.Tensor) -> Form:
 def _shows_more(window: Form, part: Form) -> bool:
     """Return whether a window shows elements that a part does not show."""
     with undeferred():
-        memory = torch.arange(max(_end(window), _end(part)))
+        memory = torch.arange(max(_end(window), _end(part)), device="cpu")
         return not bool(torch.isin(memory.as_strided(*window), memory.as_strided(*part)).all())
 
 

@@ -101,7 +101,7 @@ def _of_values(
 ) -> tuple[str, str] | None:
     """Return kind and text of the difference of two values."""
     if type(given) is type(wanted) is float:
-        given, wanted = (torch.tensor(each, dtype=_read_from(wanted)) for each in (given, wanted))
+        given, wanted = (_tensor(each, _read_from(wanted)) for each in (given, wanted))
     if not isinstance(wanted, torch.Tensor) or not isinstance(given, torch.Tensor):
         same = type(given) is type(wanted) and (given == wanted or given != given)
         return None if same else ("value", f"is {given!r}, eager's is {wanted!r}")
@@ -110,14 +110,18 @@ def _of_values(
             return "metadata", f"has {name} {left}, eager's has {right}"
     if wanted.layout is not torch.strided or not wanted.numel():
         return None
-    exact = torch.tensor(exact, dtype=torch.float64) if isinstance(exact, float) else exact
+    exact = _tensor(exact, torch.float64) if isinstance(exact, float) else exact
     reference = exact if isinstance(exact, torch.Tensor) and exact.shape == wanted.shape else None
     return _of_numbers(given.detach(), wanted.detach(), reference, tolerance)
 
 
+def _tensor(number: float, dtype: torch.dtype) -> torch.Tensor:
+    return torch.tensor(number, dtype=dtype, device="cpu")
+
+
 def _read_from(number: float) -> torch.dtype:
     """Return the narrowest dtype of which a number may have been read by `item()`."""
-    of_float32 = number != number or torch.tensor(number, dtype=torch.float32).item() == number
+    of_float32 = number != number or _tensor(number, torch.float32).item() == number
     return torch.float32 if of_float32 else torch.float64
 
 

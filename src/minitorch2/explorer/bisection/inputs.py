@@ -30,7 +30,8 @@ def seeded(number: int, value: object) -> torch.Tensor | None:
     """Return the numbers of a seed in the form of an input; None if there are none for its form."""
     if not isinstance(value, torch.Tensor) or value.dtype not in FILLS or _overlaps(value):
         return None
-    empty = torch.empty_strided(value.shape, value.stride(), dtype=value.dtype)
+    form = value.shape, value.stride()
+    empty = torch.empty_strided(*form, dtype=value.dtype, device="cpu")
     filled = FILLS[value.dtype][1](empty, torch.Generator().manual_seed(number))
     return filled.to(value.device).requires_grad_(value.requires_grad)
 

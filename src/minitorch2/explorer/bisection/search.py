@@ -258,7 +258,8 @@ def _of_frontend(
     def differs(with_trial: Trial) -> Difference | None:
         return with_trial.difference_behind(function, earlier, args)
 
-    trial.difference_of(_small, [torch.ones(2)])  # what is imported here, no fork has to import
+    warm_up = torch.ones(2, device="cpu")
+    trial.difference_of(_small, [warm_up])  # what is imported here, no fork has to import
     trial = trial.alone()
     difference = differs(trial)
     if difference is None:

@@ -311,7 +311,8 @@ class SubsetUnpickler(pickle.Unpickler):
         _, dtype, key, device, _ = pid
         if key not in self.storages:
             data = bytearray(self.read_storage(key))
-            memory = torch.frombuffer(data, dtype=torch.uint8) if data else torch.empty(0)
+            none = torch.empty(0, device="cpu")
+            memory = torch.frombuffer(data, dtype=torch.uint8) if data else none
             place = self.device or torch.device(device)
             self.storages[key] = memory.to(place).untyped_storage()
         return self.storages[key], dtype

@@ -207,7 +207,7 @@ class GraphReader(TextReader):
 
 
 def _tensor(values: Any, dtype: torch.dtype) -> torch.Tensor:
-    return torch.tensor(values, dtype=dtype)
+    return torch.tensor(values, dtype=dtype, device="cpu")
 
 
 def parse_graph(text: str) -> Graph:

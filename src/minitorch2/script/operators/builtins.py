@@ -148,8 +148,14 @@ def warn(message: str, stacklevel: int) -> None:
 def make_tensor(
     data: Any, dtype: torch.dtype | None, device: torch.device | None, requires_grad: bool = False
 ) -> torch.Tensor:
-    """Make a tensor of numbers."""
+    """Make a tensor of numbers, on the CPU by default: scripts know of no default device."""
+    device = device or getattr(data, "device", torch.device("cpu"))
     return torch.tensor(data, dtype=dtype, device=device, requires_grad=requires_grad)
+
+
+def tensor_of_number(number: complex) -> torch.Tensor:
+    """Make a tensor of one number, on the CPU."""
+    return make_tensor(number, None, None)
 
 
 # -- the tables ---------------------------------------------------------------------------------
@@ -288,8 +294,8 @@ OVERLOADS: Final[dict[str, Function]] = {
     "prim::unchecked_unwrap_optional": lambda optional: optional,
     "aten::__is__": operator.is_,
     "aten::__isnot__": operator.is_not,
-    "prim::NumToTensor.Scalar": torch.tensor,
-    "prim::NumToTensor.bool": torch.tensor,
+    "prim::NumToTensor.Scalar": tensor_of_number,
+    "prim::NumToTensor.bool": tensor_of_number,
 }
 
 KINDS: Final[dict[str, Function]] = {**ARITHMETIC, **MATHEMATICS, **CONTAINERS, **STRINGS}

@@ -250,7 +250,7 @@ def _to_list(node: Node, make: Makers) -> Callable[..., Any]:
         element, depth = element.element, depth + 1
 
     def read(tensor: torch.Tensor) -> Any:
-        found = type_of(torch.empty((), dtype=tensor.dtype).item())
+        found = type_of(torch.empty((), dtype=tensor.dtype, device="cpu").item())
         if tensor.dim() != depth or found != element:
             shape = f"a tensor of {tensor.dtype} with {tensor.dim()} dimensions"
             raise RuntimeError(f"{shape} is read as {wanted}: annotate what the tensor holds")

@@ -26,7 +26,13 @@ from minitorch2.graph.symbols import ShapeEnv
 from minitorch2.graph.symbols.admission import assumptions, function_of
 from minitorch2.logs import get_logger
 from minitorch2.native.torch_internals.global_state import is_any_autocast_enabled
-from minitorch2.native.torch_internals.modes import count_dispatch_modes, count_function_modes
+from minitorch2.native.torch_internals.modes import (
+    DeviceContext,
+    DisableTorchFunction,
+    count_dispatch_modes,
+    count_function_modes,
+    function_mode_at,
+)
 from minitorch2.script.ir.graph import Graph, Node, Value
 from minitorch2.script.ir.types import TENSOR, Size, TensorType, Type
 from minitorch2.script.operators.registry import operator_of
@@ -83,13 +89,14 @@ class Region:
         tensors = [value for value in inputs if isinstance(value, torch.Tensor)]
         if any(type(t) not in PLAIN or t.layout != torch.strided for t in tensors):
             return False
-        if count_function_modes() or len(self.programs) >= MOST_PROGRAMS:
+        if _are_functions_watched() or len(self.programs) >= MOST_PROGRAMS:
             return False
         memories = {tensor.untyped_storage()._cdata for tensor in tensors}
         return not self._writes or len(memories) == len(tensors)
 
     def _compile(self, inputs: Sequence[Any]) -> Program:
-        with COMPILING:
+        # Scripts know of no default device: what they make is on the CPU, unless they say where.
+        with COMPILING, torch.device("cpu"), DisableTorchFunction():
             shapes = shapes_of(inputs)
             alike = [seen for seen in self._seen if is_alike(seen, shapes)]
             self._seen.append(shapes)
@@ -105,6 +112,12 @@ class Region:
             self.programs.insert(0, program)
             stages.count("script_regions")
             return program
+
+
+def _are_functions_watched() -> bool:
+    """Return whether a function mode is active, other than a default device."""
+    modes = map(function_mode_at, range(count_function_modes()))
+    return any(type(mode) is not DeviceContext for mode in modes)
 
 
 Shapes: TypeAlias = list[tuple[Any, ...]]
