@@ -55,6 +55,7 @@ from minitorch2.codegen.triton import reductions as triton_reductions
 from minitorch2.codegen.triton.kernel import KernelPrinter
 from minitorch2.foundation.generated_code import is_generated
 from minitorch2.graph import data_dependent, history, raising
+from minitorch2.graph.fake_tensor import FakeTensor
 from minitorch2.graph.kernel_launch import KernelLaunch
 from minitorch2.graph.node import SourceLine
 from minitorch2.graph.passes import eliminate_common_subexpressions, eliminate_dead_code
@@ -448,8 +449,14 @@ MUTANTS = (
     Mutant(
         "graph",
         "a mask that is counted twice gives two sizes",
-        Edit(data_dependent.counted, "x if same else None", "None"),
+        Edit(data_dependent.counted, ", *kind, x.elements", ""),
         test_unbacked.test_a_program_that_meets_any_data_first_is_one_graph,
+    ),
+    Mutant(
+        "graph",
+        "a result of a branch is taken for what one of its sides computes",
+        Edit(FakeTensor.renew, "self.meta = self.meta.detach()", "pass"),
+        test_unbacked.test_elements_of_other_computations_are_counted_apart,
     ),
     Mutant(
         "graph",

@@ -163,7 +163,39 @@ def squeezed(x: torch.Tensor) -> Any:
     return kept.squeeze() * 2, kept.squeeze(0) + 1
 
 
+def losses_of_kept(x: torch.Tensor) -> Any:
+    """A mask that is written twice has one count."""
+    y = x.detach().flip(0)
+    return F.mse_loss(x[y > 0], y[y > 0]), F.smooth_l1_loss(x[y.abs() > 1], y[y.abs() > 1])
+
+
+def losses_of_others(x: torch.Tensor) -> Any:
+    y, mask = x.detach().flip(0), x.detach() > 0
+    return F.huber_loss(x[~mask], y[~mask]), F.l1_loss(x[mask & (y > 0)], y[mask & (y > 0)])
+
+
+def cross_entropy_of_kept_rows(x: torch.Tensor) -> Any:
+    y = x.detach()
+    return F.cross_entropy(x[y.sum(1) > 0], y[y.sum(1) > 0].argmax(1), reduction="sum")
+
+
+def products_of_kept(x: torch.Tensor) -> Any:
+    positive = (x > 0).nonzero(as_tuple=True)
+    return (x[x > 0] * x[x > 0]).sum(), x[positive] + torch.masked_select(x, x > 0)
+
+
+def equal_numbers(x: torch.Tensor) -> Any:
+    y = x.detach()
+    first, again = (torch.arange(int((y > 0).sum(1).max())) for _ in range(2))
+    return first * again, y.round().unique() + y.round().unique(), x * 2
+
+
 PROGRAMS = [
+    losses_of_kept,
+    losses_of_others,
+    cross_entropy_of_kept_rows,
+    products_of_kept,
+    equal_numbers,
     squeezed,
     rare_when_empty,
     attention_of_kept,
@@ -302,3 +334,83 @@ def test_a_count_before_a_write_is_not_the_count_after_it(
         ours, theirs = x.clone(), x.clone()
         assert_same(compiled(ours, x.flip(0)), program(theirs, x.flip(0)))
         assert_same(ours, theirs)
+
+
+def positive(x: torch.Tensor) -> torch.Tensor:
+    return x[x > 0]
+
+
+def normalized(x: torch.Tensor) -> torch.Tensor:
+    """The statistics are written to by an operator whose name does not say so."""
+    mean = torch.zeros(4)
+    before = positive(mean - 0.01)
+    F.batch_norm(x, mean, torch.ones(4), training=True)
+    return torch.stack([mean, before.new_full((4,), before.shape[0])])
+
+
+def copied(x: torch.Tensor, order: torch.memory_format = torch.preserve_format) -> torch.Tensor:
+    """Copy a tensor by the call with which a branch or a loop copies its result."""
+    return x.clone(memory_format=order)
+
+
+def branched(x: torch.Tensor) -> torch.Tensor:
+    found: torch.Tensor = torch.cond(x.sum() > 0, lambda x: x * 2, lambda x: x * -2, (x,))
+    return found
+
+
+def looped(x: torch.Tensor, loop: Any = torch._higher_order_ops.while_loop) -> torch.Tensor:
+    found: torch.Tensor = loop(lambda a: a.sum() < 5, lambda a: (a + 1,), (x,))[0]
+    return found
+
+
+def scanned(x: torch.Tensor, scan: Any = torch._higher_order_ops.scan) -> torch.Tensor:
+    found: torch.Tensor = scan(lambda c, a: (c + a, c * 2), x[0], x)[1]
+    return found
+
+
+OTHERS: dict[str, tuple[Program, Program]] = {
+    "random": (torch.randn_like, torch.randn_like),
+    "dropout": (F.dropout, F.dropout),
+    "empty": (lambda x: torch.empty_like(x).copy_(x), lambda x: torch.empty_like(x).copy_(-x)),
+    "in place": (lambda x: x.clone(), lambda x: x.clone().neg_()),
+    "statistics": (normalized, lambda x: normalized(-x)),
+    "branch": (lambda x: copied(x * 2), branched),
+    "other branch": (lambda x: copied(x * -2), branched),
+    "loop": (lambda x: copied(x + 1, torch.contiguous_format), looped),
+    "scan": (lambda x: (x[0] * 2).expand(6, 4), scanned),
+    "zeros with signs": (lambda x: 1 / (x.abs() * 0.0), lambda x: 1 / (x.abs() * -0.0)),
+    "numbers with types": (lambda x: x.int() / 2, lambda x: x.int() // 2),
+    "views": (lambda x: x.clone()[1:], lambda x: x.clone()[:-1]),
+    "constants": (lambda x: torch.tensor([1.0, -1.0]), lambda x: torch.tensor([1.0, 1.0])),
+}
+"""Two computations of the same form, and different elements."""
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "numba"])
+@pytest.mark.parametrize("name", OTHERS)
+def test_elements_of_other_computations_are_counted_apart(name: str, backend: str) -> None:
+    one, other = OTHERS[name]
+
+    def program(x: torch.Tensor) -> Any:
+        counts = [positive(make(x)).shape[0] for make in (one, other, one, other)]
+        return counts, [torch.arange(count) for count in counts]
+
+    compiled = minitorch2.compile(program, backend=backend, fullgraph=True)
+    for seed in range(4):
+        x = data(seed, "some")
+        found = []
+        for function in (compiled, program):
+            torch.manual_seed(seed)
+            found.append(function(x))
+        assert_same(*found)
+
+
+def test_runs_of_equal_elements_are_not_counted_as_distinct_ones() -> None:
+    def program(x: torch.Tensor) -> Any:
+        calls = (torch.unique, torch.unique_consecutive, torch.nonzero, torch.bincount)
+        sizes = [call(x).shape[0] for call in (*calls, *calls)]
+        return sizes, torch.arange(sum(sizes))
+
+    compiled = minitorch2.compile(program, backend="eager", fullgraph=True)
+    for elements in ([0, 1, 1, 0, 2], [2, 2, 2], [1, 0, 1, 0]):
+        assert_same(compiled(torch.tensor(elements)), program(torch.tensor(elements)))

@@ -493,9 +493,9 @@ def _fake_input(converter: FakeConverter, node: Node, example: Any) -> Any:
     """Return the fake of an example input: the capture's own where that has symbolic sizes."""
     captured = node.meta.get("val")
     if isinstance(captured, SYMBOLIC) or _is_symbolic(captured):
-        return fake_like(captured) if isinstance(captured, FakeTensor) else captured
+        return fake_like(captured).renew() if isinstance(captured, FakeTensor) else captured
     if isinstance(example, FakeTensor):
-        return fake_like(example)
+        return fake_like(example).renew()
     return converter.convert(example) if isinstance(example, torch.Tensor) else example
 
 

@@ -376,9 +376,10 @@ class Tracer(DispatchMode):
         return node
 
     def record_call(
-        self, target: Callable[..., Any], inputs: Sequence[Node], results: Sequence[torch.Tensor]
+        self, target: Callable[..., Any], inputs: Sequence[Node], results: Sequence[FakeTensor]
     ) -> tuple[FakeTensor, ...]:
         """Record a call that is not an operator of PyTorch, with results in new memory."""
+        results = [fake.renew() for fake in results]
         node = self._record(target, inputs, {}, tuple(results))
         wrapped: tuple[FakeTensor, ...] = self._wrap_results(node, tuple(results))
         return wrapped
@@ -424,22 +425,15 @@ class Tracer(DispatchMode):
 
 def _as_exprs(value: Any) -> Argument:
     """Symbolic sizes as expressions: the graph holds no SymInts."""
-    if isinstance(value, (tuple, list)):
-        return (
-            tuple(map(_as_exprs, value)) if type(value) is tuple else [_as_exprs(v) for v in value]
-        )
-    if isinstance(value, dict):
-        return {key: _as_exprs(item) for key, item in value.items()}
-    return expr_of(value) if isinstance(value, (torch.SymInt, torch.SymFloat)) else value
+    is_number = isinstance(value, (torch.SymInt, torch.SymFloat))
+    return expr_of(value) if is_number else map_items(value, _as_exprs)
 
 
 def _plain_value(value: Any) -> Any:
     """Return a value without autograd history, which would keep the whole tape alive."""
     if isinstance(value, FakeTensor):
         return fake_like(value)
-    if isinstance(value, (tuple, list)):
-        return tuple(_plain_value(item) for item in value)
-    return value
+    return map_items(value, _plain_value)
 
 
 def _as_fake(tensor: torch.Tensor) -> FakeTensor:

@@ -16,6 +16,7 @@ from typing import Any, Final
 import torch
 from torch import Tensor
 
+from minitorch2.graph.node import map_items
 from minitorch2.graph.symbols.conditions import compare
 from minitorch2.graph.symbols.expression import expr_of
 from minitorch2.native.torch_internals.operators import OpOverload as Operator
@@ -130,9 +131,8 @@ def _small(value: Any) -> Any:
     if isinstance(value, Tensor):
         shape = [min(int(n), 2) if isinstance(n, int) else 2 for n in value.shape]
         return torch.zeros(shape, dtype=value.dtype)
-    if isinstance(value, (list, tuple)):
-        return type(value)(map(_small, value))
-    return 1 if isinstance(value, (torch.SymInt, torch.SymFloat)) else value
+    is_number = isinstance(value, (torch.SymInt, torch.SymFloat))
+    return 1 if is_number else map_items(value, _small)
 
 
 def _state_limits(

@@ -16,7 +16,7 @@ from typing import Any, Final
 import torch
 
 from minitorch2.errors import UnsupportedError
-from minitorch2.graph.data_dependent import DATA_DEPENDENT, NoSymbolicForm
+from minitorch2.graph.data_dependent import DATA_DEPENDENT, NoSymbolicForm, mark_elements
 from minitorch2.graph.dispatch_mode import DispatchMode
 from minitorch2.graph.fake_checks import check_arguments
 from minitorch2.graph.fake_kernels import FAKE_KERNELS, METADATA_OPERATORS, ON_CPU
@@ -26,7 +26,8 @@ from minitorch2.graph.fake_pointwise import (
     result_without_elements,
 )
 from minitorch2.graph.known_scalars import known_value, learn
-from minitorch2.graph.symbols.expression import SYMBOLIC, expr_of, same_sizes
+from minitorch2.graph.node import map_items
+from minitorch2.graph.symbols.expression import SYMBOLIC, argument_key, expr_of, same_sizes
 from minitorch2.graph.symbols.ragged import give_ragged_size, may_be_offsets
 from minitorch2.graph.symbols.shape_env import ShapeEnv
 from minitorch2.graph.symbols.unbacked import current_symbols
@@ -89,6 +90,16 @@ class FakeTensor(torch.Tensor):
     def last_write(self) -> object | None:
         """A mark of the last write to the memory, through ``.data``, too; None without one."""
         return getattr(self.meta.untyped_storage(), "last_write", None)
+
+    @property
+    def elements(self) -> tuple[object, object]:
+        """A mark of the elements: two fakes with equal marks have equal elements."""
+        return vars(self.meta).setdefault("elements", object()), self.last_write
+
+    def renew(self) -> FakeTensor:
+        """Forget which elements these are: the fake stands for others of the same form."""
+        self.meta = self.meta.detach()
+        return self
 
     def note_write(self) -> None:
         """Note that an operator or a kernel of the program writes to the memory."""
@@ -347,6 +358,7 @@ def run_fake(func: Operator, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -
             become(out, FakeTensor(out.meta, device))
     fake = call.wrap(result, device)
     learn(func, args, kwargs, fake, facts.makes_fresh_tensors)
+    mark_elements(func, args, kwargs, flat([fake]))
     return fake
 
 
@@ -369,16 +381,14 @@ def _data_dependent(func: Operator, args: tuple[Any, ...], kwargs: Mapping[str, 
     """Return the result with unbacked symbols for sizes and numbers that depend on data."""
     symbols, rule = current_symbols(), DATA_DEPENDENT.get(func)
     reason = f"{func} needs the data of a tensor that is not computed yet"
-    if symbols is None or rule is None:
-        raise DataDependentError(reason)
-    fakes = tuple(
-        value for value in flat((*args, *kwargs.values())) if isinstance(value, torch.Tensor)
-    )
-    if not all(isinstance(value, FakeTensor) for value in fakes):
+    fakes = [v for v in flat((*args, *kwargs.values())) if isinstance(v, torch.Tensor)]
+    if symbols is None or rule is None or not all(isinstance(v, FakeTensor) for v in fakes):
         raise DataDependentError(reason)
     try:
         with symbols.env.running(str(func)), dispatch.enable_python_dispatcher():
-            return _as_fakes(rule(symbols, *args, **kwargs), fakes[0].device)
+            results = _MetaCall().wrap(rule(symbols, *args, **kwargs), fakes[0].device)
+        mark_elements(func, args, kwargs, flat([results]))
+        return results
     except NoSymbolicForm as error:
         raise DataDependentError(f"{reason}: {error}") from error
 
@@ -386,12 +396,6 @@ def _data_dependent(func: Operator, args: tuple[Any, ...], kwargs: Mapping[str, 
 def flat(values: Iterable[Any]) -> list[Any]:
     """Return the values, with the items of lists in place of the lists."""
     return [part for v in values for part in (v if isinstance(v, (list, tuple)) else [v])]
-
-
-def _as_fakes(result: Any, device: torch.device) -> Any:
-    if isinstance(result, tuple):
-        return tuple(_as_fakes(item, device) for item in result)
-    return FakeTensor(result, device) if isinstance(result, torch.Tensor) else result
 
 
 def _without_kernel(func: Operator, error: RuntimeError) -> UnsupportedError | None:
@@ -448,12 +452,11 @@ def _run_cached(
     Many meta kernels are Python and take 50-100 us; models repeat their layers. For symbolic sizes,
     an answer and its guards are valid in one environment.
     """
-    results, version, describe = _RESULTS, None, _key
+    results, version = _RESULTS, None
     if env is not None:
-        results, version, describe = env.results, env.knowledge.version, _symbolic_key
+        results, version = env.results, env.knowledge.version
     try:
-        described = describe(args), describe(tuple(kwargs.items()))
-        key = (func, torch.get_default_dtype(), version, *described)
+        key = (func, torch.get_default_dtype(), version, argument_key((args, kwargs), _form))
         known = results.get(key)
     except TypeError:  # an argument that cannot be hashed, such as a Generator of some builds
         return func(*args, **kwargs)
@@ -468,14 +471,8 @@ def _run_cached(
     return result
 
 
-def _symbolic_key(value: Any) -> Any:
-    if isinstance(value, torch.Tensor):
-        return (value.dtype, *map(expr_of, value.size()), None, *map(expr_of, value.stride()))
-    if isinstance(value, (list, tuple)):
-        return tuple([_symbolic_key(item) for item in value])
-    if isinstance(value, SYMBOLIC):
-        return (type(value), expr_of(value))
-    return (type(value), value)
+def _form(tensor: torch.Tensor) -> Any:
+    return (tensor.dtype, *map(expr_of, tensor.size()), None, *map(expr_of, tensor.stride()))
 
 
 def _run_meta(func: Operator, args: list[Any], kwargs: dict[str, Any]) -> Any:
@@ -490,20 +487,10 @@ def _run_meta(func: Operator, args: list[Any], kwargs: dict[str, Any]) -> Any:
     return func(*args, **kwargs) if result is None else result
 
 
-def _key(value: Any) -> Any:
-    if isinstance(value, torch.Tensor):
-        return (value.dtype, value.size(), value.stride())
-    if isinstance(value, (list, tuple)):
-        return tuple([_key(item) for item in value])
-    return (type(value), value)  # 1, 1.0 and True are equal but not the same argument
-
-
 def _freeze(result: Any) -> Any:
     if isinstance(result, torch.Tensor):
         return _Shape(result.size(), _strides(result), result.dtype, result.layout)
-    if isinstance(result, (list, tuple)):
-        return type(result)(_freeze(item) for item in result)
-    return result
+    return map_items(result, _freeze)
 
 
 def _thaw(frozen: Any) -> Any:
@@ -511,9 +498,7 @@ def _thaw(frozen: Any) -> Any:
         return torch.empty(frozen.size, dtype=frozen.dtype, layout=frozen.layout, device=_META)
     if isinstance(frozen, _Shape):
         return meta_tensor(frozen.size, frozen.stride, frozen.dtype)
-    if isinstance(frozen, (list, tuple)):
-        return type(frozen)(_thaw(item) for item in frozen)
-    return frozen
+    return map_items(frozen, _thaw)
 
 
 @dataclass(frozen=True, slots=True)
@@ -569,9 +554,7 @@ class _MetaCall:
                 if fake.meta is result:
                     return fake
             return FakeTensor(result, device)
-        if isinstance(result, (list, tuple)):
-            return type(result)([self.wrap(item, device) for item in result])
-        return result
+        return map_items(result, lambda item: self.wrap(item, device))
 
 
 def become(fake: FakeTensor, other: FakeTensor) -> None:

@@ -39,21 +39,18 @@ def learn(
 ) -> None:
     """Record the known value of an operator's result on fakes; forget its arguments' if written."""
     if func in LIFTS:
-        _set(result, known_value(args[0]))
+        result.known = known_value(args[0])
     elif not is_fresh:
         _forget((*args, *kwargs.values()))
     elif isinstance(result, torch.Tensor) and result.dim() == 0:
-        _set(result, _computed(func, args, kwargs, result))
-
-
-def _set(fake: Any, known: torch.Tensor | None) -> None:
-    fake.known = known
+        fake: Any = result
+        fake.known = _computed(func, args, kwargs, fake)
 
 
 def _forget(values: Iterable[Any]) -> None:
     for value in values:
         if getattr(value, "known", None) is not None:
-            _set(value, None)
+            value.known = None
         elif isinstance(value, list | tuple):
             _forget(value)
 

@@ -21,6 +21,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from minitorch2.graph.literals import items_in
+
 if TYPE_CHECKING:
     from minitorch2.graph.graph import Graph
 
@@ -179,7 +181,7 @@ def map_items(value: Argument, function: Callable[[Argument], Argument]) -> Argu
     if isinstance(value, dict):
         return {key: function(item) for key, item in value.items()}
     if isinstance(value, slice):
-        return slice(*map(function, (value.start, value.stop, value.step)))
+        return slice(*map(function, items_in(value)))
     return value
 
 
@@ -187,14 +189,8 @@ def nodes_in(value: Argument) -> Iterator[Node]:
     """Yield the nodes of an argument, with repeats, left to right."""
     if isinstance(value, Node):
         yield value
-    elif isinstance(value, (tuple, list)):
-        for item in value:
-            yield from nodes_in(item)
-    elif isinstance(value, dict):
-        for item in value.values():
-            yield from nodes_in(item)
-    elif isinstance(value, slice):
-        yield from nodes_in((value.start, value.stop, value.step))
+    for item in items_in(value):
+        yield from nodes_in(item)
 
 
 def append_with_inputs(

@@ -23,6 +23,7 @@ from minitorch2.errors import TraceError
 from minitorch2.foundation.module_names import is_in_package
 from minitorch2.graph.graph import Graph
 from minitorch2.graph.graph_module import GraphModule
+from minitorch2.graph.literals import items_in
 from minitorch2.graph.node import Argument, Node, map_items
 from minitorch2.native.torch_internals.modes import EnableTorchFunction
 
@@ -220,13 +221,8 @@ def _call_function(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any])
 def _proxies(value: Any) -> Iterator[Proxy]:
     if isinstance(value, Proxy):
         yield value
-    elif isinstance(value, dict):
-        yield from _proxies([*value.values()])
-    elif isinstance(value, slice):
-        yield from _proxies((value.start, value.stop, value.step))
-    elif isinstance(value, (tuple, list)):
-        for item in value:
-            yield from _proxies(item)
+    for item in items_in(value):
+        yield from _proxies(item)
 
 
 def _binary(function: Callable[..., Any]) -> Callable[[Proxy, Any], Proxy]:

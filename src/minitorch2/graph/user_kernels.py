@@ -33,7 +33,7 @@ class Context:
 
     def new_dynamic_size(self, *, min: int = 0, max: int | None = None) -> Any:
         """Return an unbacked size between two limits (inclusive)."""
-        return self.symbols.size(Range(min, math.inf if max is None else max))
+        return self.symbols.number(int, Range(min, math.inf if max is None else max))
 
     def create_unbacked_symint(self, *, min: int = 2, max: int | None = None) -> Any:
         """Do the same as `new_dynamic_size`, under its old name."""

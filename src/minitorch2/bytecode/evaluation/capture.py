@@ -86,6 +86,7 @@ from minitorch2.errors import UnsupportedError
 from minitorch2.foundation.generated_code import DISPATCHER
 from minitorch2.graph.fake_tensor import DataDependentError, FakeConverter, FakeTensor, storage_key
 from minitorch2.graph.graph import Graph
+from minitorch2.graph.higher_order import HigherOrder
 from minitorch2.graph.history import tells_view, with_history
 from minitorch2.graph.node import Node, SourceLine, map_nodes, nodes_in
 from minitorch2.graph.runtime_checks import add_check
@@ -505,10 +506,13 @@ class FrameCapture:
                 if error.code == "unbacked-size" and made.used:
                     raise DataDependentError(f"{target} needs data while capturing") from error
                 raise
+        if isinstance(call.target, HigherOrder):  # a graph of it ran, which may be the other one
+            value = tuple(fake.renew() for fake in value)
         # A size that no result has is known in the call alone, which checks it when it runs.
-        inner = {*made.used}.difference(*map(unbacked_in, tree_leaves(value)))
+        new = {*made.used} - self.symbol_nodes.keys()
+        inner = new.difference(*map(unbacked_in, tree_leaves(value)))
         env.checks = [each for each in env.checks if inner.isdisjoint(unbacked_in(each.condition))]
-        if not unbacked_in([stated.condition for stated in env.checks]).isdisjoint(made.used):
+        if not unbacked_in([stated.condition for stated in env.checks]).isdisjoint(new):
             raise DataDependentError(f"{target} checks data that it reads itself")
         return value, tuple(made.used)
 

@@ -17,6 +17,7 @@ from minitorch2.bytecode.guards import Guard
 from minitorch2.bytecode.guards.sources import Source
 from minitorch2.bytecode.trackers.interfaces import Evaluator, Residual
 from minitorch2.errors import UnsupportedError
+from minitorch2.graph.literals import items_in
 from minitorch2.graph.node import Argument
 
 
@@ -35,12 +36,8 @@ def _trackers_in(value: object) -> Iterator[VariableTracker]:
     """Yield the trackers in a field of a tracker."""
     if isinstance(value, VariableTracker):
         yield value
-    elif isinstance(value, list | tuple):
-        for part in value:
-            yield from _trackers_in(part)
-    elif isinstance(value, dict):
-        for part in value.values():
-            yield from _trackers_in(part)
+    for part in items_in(value):
+        yield from _trackers_in(part)
 
 
 class VariableTracker:

@@ -22,10 +22,14 @@ from minitorch2.bytecode.polyfills import iterate_by_index
 from minitorch2.bytecode.trackers.base import VariableTracker, unsupported
 from minitorch2.bytecode.trackers.descriptors import MISSING, class_lookup
 from minitorch2.bytecode.trackers.interfaces import Evaluator
-from minitorch2.bytecode.trackers.observed import ObservedError, raise_as_observed, raise_observed
+from minitorch2.bytecode.trackers.observed import raise_as_observed, raise_observed
 from minitorch2.bytecode.trackers.opaque import OpaqueVariable
 from minitorch2.bytecode.trackers.python_values.constant import ConstantVariable, fold
-from minitorch2.bytecode.trackers.python_values.iterator import FixedIterator, IteratorVariable
+from minitorch2.bytecode.trackers.python_values.iterator import (
+    FixedIterator,
+    IteratorVariable,
+    next_item,
+)
 from minitorch2.bytecode.trackers.rules import raise_real
 from minitorch2.bytecode.trackers.torch_values.symbolic import SymbolicNumberVariable, compute
 
@@ -262,16 +266,6 @@ def get_iterator(evaluator: Evaluator, value: VariableTracker) -> VariableTracke
         by_index = evaluator.capture.wrap(iterate_by_index, None)
         return by_index.call(evaluator, [value], {})
     return raise_observed(TypeError, f"'{value.python_type().__name__}' object is not iterable")
-
-
-def next_item(evaluator: Evaluator, iterator: VariableTracker) -> VariableTracker | None:
-    """``next(iterator)``; None at the end."""
-    try:
-        return iterator.call_method(evaluator, "__next__", [], {})
-    except ObservedError as error:
-        if error.kind is StopIteration:
-            return None
-        raise
 
 
 def iterate(evaluator: Evaluator, value: VariableTracker) -> list[VariableTracker]:

@@ -18,6 +18,7 @@ from minitorch2.graph.graph_module import GraphModule
 from minitorch2.graph.node import Node
 from minitorch2.graph.rewriting import Rewrite, graph_pass
 from minitorch2.graph.symbol_nodes import makes_symbols
+from minitorch2.graph.symbols.expression import argument_key
 
 
 @graph_pass
@@ -55,20 +56,9 @@ def _is_candidate(node: Node) -> bool:
 
 def _key(node: Node) -> Any:
     """Return a key, equal for equal computations; None where an argument cannot be hashed."""
-    key = (node.op, node.target, _frozen(node.args), _frozen(dict(node.kwargs)))
+    key = (node.op, node.target, argument_key((node.args, dict(node.kwargs))))
     try:
         hash(key)
     except TypeError:
         return None
     return key
-
-
-def _frozen(value: Any) -> Any:
-    if isinstance(value, (tuple, list)):
-        return (type(value), tuple(_frozen(item) for item in value))
-    if isinstance(value, dict):
-        return (dict, tuple((key, _frozen(item)) for key, item in value.items()))
-    if isinstance(value, slice):
-        return (slice, _frozen((value.start, value.stop, value.step)))
-    # 1, 1.0 and True are equal in Python but not as arguments; 0.0 and -0.0 neither.
-    return (type(value), repr(value) if isinstance(value, float) else value)

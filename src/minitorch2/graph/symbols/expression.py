@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 import sympy
 import torch
+
+from minitorch2.graph.literals import items_in
 
 Expr: TypeAlias = "int | sympy.Expr"
 
@@ -35,14 +37,24 @@ def free_symbols(value: Any) -> set[sympy.Symbol]:
         return {symbol for symbol in value.free_symbols if isinstance(symbol, sympy.Symbol)}
     if isinstance(value, SYMBOLIC):
         return free_symbols(value.node.expr)
-    if isinstance(value, dict):
-        value = tuple(value.values())
-    if isinstance(value, (tuple, list)):
-        return set().union(*map(free_symbols, value)) if value else set()
-    if isinstance(value, slice):
-        return free_symbols((value.start, value.stop, value.step))
     symbols = getattr(value, "symbols", None)
-    return set(symbols) if isinstance(symbols, frozenset) else set()
+    own = symbols if isinstance(symbols, frozenset) else ()
+    return set(own).union(*map(free_symbols, items_in(value)))
+
+
+def argument_key(value: Any, of_tensor: Callable[[torch.Tensor], Any] = id) -> Any:
+    """Return a key of arguments, with a part for each tensor: equal keys mean equal arguments."""
+    if isinstance(value, torch.Tensor):
+        return of_tensor(value)
+    if isinstance(value, dict):
+        return argument_key(tuple(value.items()), of_tensor)
+    if isinstance(value, (list, tuple, slice)):
+        items = [argument_key(item, of_tensor) for item in items_in(value)]
+        return (slice, *items) if isinstance(value, slice) else tuple(items)
+    if isinstance(value, SYMBOLIC):
+        return (type(value), expr_of(value))
+    # 1, 1.0 and True are equal in Python but not as arguments; 0.0 and -0.0 neither.
+    return (type(value), repr(value) if isinstance(value, (float, complex)) else value)
 
 
 def same_sizes(a: Sequence[Any], b: Sequence[Any]) -> bool:

@@ -146,6 +146,7 @@ class ShapeEnv:
         self.checks: list[RuntimeCheck] = []
         self.stated: list[ShapeGuard] = []
         self.results: dict[Any, Any] = {}
+        self.computed: dict[Any, Any] = {}  # marks of tensors' elements, and numbers made of such
         self._duck_shapes = duck_shapes
         self._by_hint: dict[int, SizeSymbol] = {}
         self.by_name: dict[str, SizeSymbol] = {}
@@ -392,6 +393,7 @@ class ShapeEnv:
         self.frozen = True
         self.locate = lambda: None
         self.results.clear()
+        self.computed.clear()
 
     def specialize(self, expr: Any) -> Any:
         """Return the value of an expression in the example inputs, fixed by a guard.

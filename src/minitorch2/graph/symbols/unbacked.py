@@ -36,26 +36,13 @@ class UnbackedSymbols:
         self.used: list[sympy.Symbol] = []
         self._given = None if given is None else iter(given)
 
-    def size(self, limits: Range, counted: Any = None) -> Any:
-        """Return the number of elements that an operator will find, as a symbol.
-
-        It is the same for a fake tensor ``counted`` as long as nothing writes to it.
-        """
-        counts = {} if counted is None else vars(counted).setdefault("counts", {})
-        key = (self.env, getattr(counted, "last_write", None))
-        counts[key] = self._next() or counts.get(key) or self.env.unbacked_symbol(int, limits)
-        return self._give(counts[key])
-
-    def number(self, pytype: type, limits: Range = ANY) -> Any:
-        """Return the symbol of an element's value."""
-        return self._give(self._next() or self.env.unbacked_symbol(pytype, limits))
-
-    def _next(self) -> sympy.Symbol | None:
-        return None if self._given is None else next(self._given)
-
-    def _give(self, symbol: sympy.Symbol) -> Any:
-        self.used.append(symbol)
-        return self.env.number_of(self.env.simplify(symbol))
+    def number(self, pytype: type, limits: Range = ANY, *key: object) -> Any:
+        """Return the symbol of a size or of an element's value; the same one for an equal key."""
+        computed, key = self.env.computed, key or (object(),)
+        known = computed.get(key) if self._given is None else next(self._given)
+        computed[key] = known or self.env.unbacked_symbol(pytype, limits)
+        self.used.append(computed[key])
+        return self.env.number_of(self.env.simplify(computed[key]))
 
 
 _CURRENT: ContextVar[UnbackedSymbols | None] = ContextVar("unbacked_symbols", default=None)

@@ -15,6 +15,7 @@ from minitorch2.bytecode.machine.raising import always_raises
 from minitorch2.bytecode.trackers import operations
 from minitorch2.bytecode.trackers.interfaces import Evaluator
 from minitorch2.bytecode.trackers.python_values.constant import ConstantVariable
+from minitorch2.bytecode.trackers.python_values.iterator import next_item
 from minitorch2.bytecode.trackers.torch_values.symbolic import SymbolicNumberVariable
 from minitorch2.bytecode.trackers.torch_values.tensor import TensorVariable
 from minitorch2.bytecode.trackers.torch_values.torch_function import suppose
@@ -81,7 +82,7 @@ def get_iter(evaluator: Evaluator, instruction: Instruction) -> None:
 @handles("FOR_ITER")
 def for_iter(evaluator: Evaluator, instruction: Instruction) -> None:
     """``iterator -> iterator item``; an exhausted iterator is popped, and we jump."""
-    item = operations.next_item(evaluator, evaluator.stack[-1])
+    item = next_item(evaluator, evaluator.stack[-1])
     if item is None:
         evaluator.pop()
         evaluator.jump(instruction.target)

@@ -35,6 +35,7 @@ from minitorch2.bytecode.trackers.python_values.constant import (
 from minitorch2.bytecode.trackers.python_values.exceptions import read_attribute
 from minitorch2.bytecode.trackers.python_values.functions import FunctionVariable
 from minitorch2.bytecode.trackers.python_values.identity import IdentityVariable
+from minitorch2.bytecode.trackers.python_values.iterator import next_item
 from minitorch2.bytecode.trackers.python_values.mapping import dict_of_names
 from minitorch2.bytecode.trackers.python_values.objects import ObjectVariable
 from minitorch2.bytecode.trackers.python_values.sequence import ListVariable, TupleVariable, sort
@@ -227,7 +228,7 @@ def all_of(evaluator: Evaluator, values: VariableTracker) -> VariableTracker:
 
 def _first_with(evaluator: Evaluator, values: VariableTracker, wanted: bool) -> bool:
     iterator = operations.get_iterator(evaluator, values)
-    while (element := operations.next_item(evaluator, iterator)) is not None:
+    while (element := next_item(evaluator, iterator)) is not None:
         if operations.truth(evaluator, element) is wanted:
             return True
     return False
@@ -429,7 +430,7 @@ def next_element(
         raise_observed(TypeError, f"{kind.__name__!r} object is not an iterator")
     if default is None:
         return iterator.call_method(evaluator, "__next__", [], {})
-    return operations.next_item(evaluator, iterator) or default
+    return next_item(evaluator, iterator) or default
 
 
 @models(globals)

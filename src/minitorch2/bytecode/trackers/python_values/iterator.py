@@ -36,12 +36,8 @@ class IteratorVariable(ModeledVariable):
 
     def items(self, evaluator: Evaluator) -> list[VariableTracker]:
         elements: list[VariableTracker] = []
-        try:
-            while True:
-                elements.append(self.next(evaluator))
-        except ObservedError as error:
-            if error.kind is not StopIteration:
-                raise
+        while (element := next_item(evaluator, self)) is not None:
+            elements.append(element)
         return elements
 
     def py___next__(self, evaluator: Evaluator) -> VariableTracker:
@@ -54,6 +50,16 @@ class IteratorVariable(ModeledVariable):
 def step(evaluator: Evaluator, iterator: VariableTracker) -> VariableTracker:
     """``next(iterator)`` of any iterator; raise the user's StopIteration at the end."""
     return iterator.call_method(evaluator, "__next__", [], {})
+
+
+def next_item(evaluator: Evaluator, iterator: VariableTracker) -> VariableTracker | None:
+    """``next(iterator)``; None at the end."""
+    try:
+        return iterator.call_method(evaluator, "__next__", [], {})
+    except ObservedError as error:
+        if error.kind is StopIteration:
+            return None
+        raise
 
 
 def advance(iterator: Iterator[Any], steps: int) -> Iterator[Any]:
@@ -236,14 +242,9 @@ class ZipVariable(IteratorVariable):
             before = "argument 1" if number == 1 else f"arguments 1-{number}"
             raise_observed(ValueError, f"zip() argument {number + 1} is shorter than {before}")
         for later, iterator in enumerate(self.iterators[1:], 2):
-            try:
-                step(evaluator, iterator)
-            except ObservedError as error:
-                if error.kind is not StopIteration:
-                    raise
-                continue
-            before = "argument 1" if later == 2 else f"arguments 1-{later - 1}"
-            raise_observed(ValueError, f"zip() argument {later} is longer than {before}")
+            if next_item(evaluator, iterator) is not None:
+                before = "argument 1" if later == 2 else f"arguments 1-{later - 1}"
+                raise_observed(ValueError, f"zip() argument {later} is longer than {before}")
 
     def rebuild(self, residual: Residual) -> str:
         parts = [residual.name_for(iterator) for iterator in self.iterators]
@@ -337,12 +338,9 @@ class ChainVariable(IteratorVariable):
         while True:
             if self.current is None:
                 self.current = self.open(evaluator, step(evaluator, self.iterables))
-            try:
-                return step(evaluator, self.current)
-            except ObservedError as error:
-                if error.kind is not StopIteration:
-                    raise
-                self.current = None
+            if (item := next_item(evaluator, self.current)) is not None:
+                return item
+            self.current = None
 
     def reconstruct(self, residual: Residual) -> str:
         made = residual.reference(chain)
