@@ -192,6 +192,12 @@ def writes_detached(x: Tensor) -> Tensor:
     return y
 
 
+def assigns_row(x: Tensor) -> Tensor:
+    y = x * 1
+    y[0] = 1.5
+    return y
+
+
 def in_turn(x: Tensor) -> Tensor:
     a, b = x.sin(), x.cos()
     c, d = a - b, b - a
@@ -240,6 +246,9 @@ HAYSTACKS: dict[str, Haystack] = {
     ),
     "generated Python computes expressions in another order than the program": Haystack(
         in_turn, tensors((4,)), scripted
+    ),
+    "a constant that has a symbolic size is folded": Haystack(
+        assigns_row, tensors((4, 5)), options={"dynamic": True}
     ),
     "equal reads are merged across a write": Haystack(reads_around_write, tensors((4, 5)), passed),
     "a write whose result nobody reads is dead code": Haystack(
@@ -313,6 +322,15 @@ CAPTURED: dict[str, Haystack] = {
     "`is not` is read as `is`, `not in` as `in`": Haystack(needles.asks_is_not, tensors((4,))),
     "hooks are not called where captured code finds the gradient of what it computes": Haystack(
         needles.hook_of_computed, tensors((4,))
+    ),
+    "a key whose class has a hash of its own is looked up as an object": Haystack(
+        needles.takes_as_key, tensors((4,))
+    ),
+    "a kept gradient misses what flows through another tensor that keeps its own": Haystack(
+        needles.keeps_two_gradients, tensors((4,))
+    ),
+    "the override that classes of tensors inherit asks the overrides again": Haystack(
+        needles.without_override, tensors((4,))
     ),
     "what is chosen at random is always the first": Haystack(
         needles.writes_chosen, lambda: [torch.ones(4), {}, torch.ones(6, 5)]

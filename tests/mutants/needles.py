@@ -6,6 +6,7 @@ between two calls. Eager PyTorch gives one result each time, so a needle first u
 
 import contextvars
 import random
+import types
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
@@ -214,6 +215,43 @@ def hook_of_computed(x: Tensor) -> tuple[Tensor, Tensor]:
 def writes_chosen(x: Tensor, letters: dict[str, str]) -> Tensor:
     letters["chosen"] = random.choice("abcdefgh")
     return x * 2
+
+
+NO_KEYS = types.MappingProxyType[str, int]({})
+
+
+def takes_as_key(x: Tensor) -> Tensor:
+    try:
+        known = {NO_KEYS: 2.0}
+    except TypeError:
+        return x + 1
+    return x * len(known)
+
+
+def keeps_two_gradients(x: Tensor) -> tuple[Tensor | None, Tensor | None]:
+    leaf = torch.ones(4, requires_grad=True)
+    y = leaf * 2
+    y.retain_grad()
+    print(end="")
+    (y * x).sum().backward()
+    return y.grad, leaf.grad
+
+
+class Raised(torch.Tensor):
+    """Tensors whose sines are one more."""
+
+    @classmethod
+    def __torch_function__(
+        cls, function: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        found = super().__torch_function__(function, types, args, kwargs or {})
+        return found + 1 if function is torch.sin else found
+
+
+def without_override(x: Tensor) -> Tensor:
+    y = x.as_subclass(Raised)
+    with torch._C.DisableTorchFunctionSubclass():
+        return torch.sin(y)
 
 
 # Bugs of guards: a first call, perhaps a change of the world, and a second call

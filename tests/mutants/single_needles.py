@@ -183,6 +183,13 @@ def writes_to_element(x: Tensor, n: int) -> int:
     return n
 
 
+@single("a write is moved across a read of the same memory", X, **SCRIPT)
+def takes_other_memory(x: Tensor) -> Tensor:
+    y = x * 2
+    y.set_(x)
+    return (y.cos() * 3).relu()
+
+
 # Lazy steps
 
 LAZY: dict[str, Any] = {"floor": "lazy", "frontend": "lazy"}
@@ -271,6 +278,16 @@ SINGLE["a cached graph is served to another graph with inputs of the same kind"]
 SINGLE["what is cached under other options is taken"] = Single(
     dropped, [X], earlier=[fill_cache_with_own_numbers], **CACHED
 )
+
+
+@single(
+    "an option that compile is given is ignored", X, floor="autograd",
+    world=lambda: config.patch(fallback_random=False),
+    options={"cache": False, "fallback_random": True},
+)  # fmt: skip
+def draws_eagers_numbers(x: Tensor) -> Tensor:
+    return dropped(x)
+
 
 # Settings, operators and kernels of the user's
 
@@ -396,6 +413,25 @@ def writes_result(x: Tensor) -> Tensor:
 )  # fmt: skip
 def largest(x: Tensor) -> Tensor:
     return (x * 2).amax(1)
+
+
+ENDS = torch.tensor([0, 1, 3])
+
+
+def jagged_and_rows(x: Tensor) -> tuple[Tensor, Tensor]:
+    jagged = torch.nested.nested_tensor_from_jagged(x, ENDS) * 2
+    return jagged, jagged.values()
+
+
+@single(
+    "what a jagged tensor is made of has no gradient beside the tensor",
+    X.clone().requires_grad_(), floor="autograd",
+)  # fmt: skip
+def sums_twice(x: Tensor) -> Tensor:
+    print(end="")
+    jagged, rows = jagged_and_rows(x)
+    print(end="")
+    return jagged.values().sin() + rows
 
 
 KINDS: list[Any] = []

@@ -125,7 +125,13 @@ def _gradients(results: Sequence[Any], inputs: Sequence[Any]) -> dict[str, Any]:
     found = torch.autograd.grad(
         ends, list(starts.values()), list(map(_tangent, ends)), retain_graph=True, allow_unused=True
     )
-    return {f"gradient of input {i}": g for i, g in zip(starts, found, strict=True)}
+    named = ((f"gradient of input {i}", g) for i, g in zip(starts, found, strict=True))
+    return dict(leaf for name, g in named for leaf in _of_gradient(name, g))
+
+
+def _of_gradient(name: str, gradient: torch.Tensor | None) -> Iterable[tuple[str, Any]]:
+    """Return a gradient by its name; of a nested one, the tensors that it is made of."""
+    return [(name, None)] if gradient is None else named_leaves(name, gradient)
 
 
 def is_differentiable(value: object) -> bool:
