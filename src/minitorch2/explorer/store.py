@@ -15,7 +15,7 @@ the others. Keys of different compilations are independent of each other.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 VERSION = 1
@@ -229,9 +229,11 @@ class Store:
 
 def compilation_data(compilation: Compilation) -> dict[str, Any]:
     """Return a compilation as what JSON can hold."""
-    data = asdict(compilation) | {"panes": [pane_data(pane) for pane in compilation.panes]}
+    data = asdict(replace(compilation, panes=[], steps=None))  # both are long, and have own forms
+    data["panes"] = [pane_data(pane) for pane in compilation.panes]
     if (steps := compilation.steps) is not None:
-        data["steps"] = asdict(steps) | {"steps": [_step_data(step) for step in steps.steps]}
+        known = asdict(replace(steps, steps=()))
+        data["steps"] = known | {"steps": [_step_data(step) for step in steps.steps]}
     return data
 
 

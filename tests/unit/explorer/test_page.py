@@ -1,5 +1,6 @@
 """The page: one file, in which nothing of the user's program becomes markup."""
 
+import html
 import json
 import re
 import shutil
@@ -176,6 +177,28 @@ def test_browser_lights_what_comes_from_a_line(store, first, tmp_path):
     assert any("return h * torch.sigmoid(h)" in text for text in lit)
     assert not any("return h.mean()" in text for text in lit)
     assert 'data-theme="dark"' in made and "Graph break at" in made
+
+
+MEASURED = """<script>addEventListener("load", () => {
+  const bar = document.getElementById("phases"), width = (each) => each.getBoundingClientRect().right;
+  const column = document.querySelector(".column"), columns = document.getElementById("columns");
+  const scheme = getComputedStyle(document.documentElement).colorScheme;
+  document.documentElement.dataset.measured = JSON.stringify({
+    scheme, unused: width(bar) - width(bar.lastElementChild), hidden: width(column) - width(columns) });
+});</script></body>"""  # noqa: E501 (a program in another language)
+
+
+@pytest.mark.skipif(BROWSER is None, reason="needs a browser")
+@pytest.mark.parametrize("theme", ["dark", "light"])
+def test_browser_fills_the_bar_of_phases_and_shows_whole_columns(theme, tmp_path):
+    """Phases of less than a second left a part of the bar empty; scroll bars were always white."""
+    pane = Pane("source", "source", tuple(Row(f"line {i}") for i in range(300)))
+    made = Compilation("0/0", "f", "f.py:1", [pane], seconds={"capture": 0.1, "lower": 0.2})
+    page = page_of(Store({"0/0": made})).replace("</body>", MEASURED)
+    found = re.search(r'data-measured="([^"]*)"', opened(page, tmp_path, f"theme={theme}", 500))
+    measured = json.loads(html.unescape(found[1]))
+    assert measured["scheme"] == theme
+    assert abs(measured["unused"]) < 3 and measured["hidden"] <= 0
 
 
 PROBE = """<script>addEventListener("load", () => {

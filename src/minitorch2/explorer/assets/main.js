@@ -123,7 +123,7 @@ class Page {
     bar.replaceChildren(...phases.map(([name, each]) => {
       const part = tag("span");
       part.append(tag("b", "", `${name} ${each.toFixed(3)}`));
-      part.style.flex = `${each} 1 0`;
+      part.style.flex = `${each * 1000} 1 0`;  // parts that add up to less than 1 leave room
       part.title = `${name}: ${each.toFixed(3)} s`;
       return part;
     }));
