@@ -17,7 +17,7 @@ from minitorch2.bytecode.trackers.base import Arguments, Keywords, VariableTrack
 from minitorch2.bytecode.trackers.interfaces import Evaluator
 from minitorch2.bytecode.trackers.known import KnownObjectVariable
 from minitorch2.bytecode.trackers.python_values.classes import ClassVariable
-from minitorch2.bytecode.trackers.torch_values.torch_function import HANDLERS
+from minitorch2.bytecode.trackers.torch_values.custom_function_rules import apply
 from minitorch2.native.torch_internals.operators import (
     CUSTOM_OPERATORS,
     CustomOpDef,
@@ -54,7 +54,6 @@ class TritonOperatorVariable(KnownObjectVariable):
         given = {**dict(zip(names, args, strict=False)), **kwargs}
         if [*given] != names[: len(given)]:
             unsupported("autograd-function", f"{body.__name__} is not given its first arguments")
-        apply = HANDLERS[torch.autograd.Function.apply.__func__]  # type: ignore[attr-defined]
         return apply(evaluator, ClassVariable(_function_of(self.value)), *given.values())
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
+from types import CodeType
 from typing import Any, Final
 
 import torch
@@ -36,13 +37,19 @@ OUTSIDE: Final = (
 )
 """The dispatch keys of a thread in which nothing is traced."""
 LIFTS: Final = (aten.lift_fresh.default, aten.lift.default, aten.lift_fresh_copy.default)
-_APPLY: Final = torch.autograd.Function.apply.__func__.__code__  # type: ignore[attr-defined]
 
 
 @cache
 def schema_of(func: Operator) -> FunctionSchema:
     """Return the schema of an operator of PyTorch."""
     return parse_schema(str(func._schema))
+
+
+def _forward_passes(cls: type[torch.autograd.Function]) -> Iterator[CodeType | None]:
+    """Yield the code of the forward passes of a class and of its subclasses."""
+    yield getattr(cls.forward, "__code__", None)
+    for subclass in cls.__subclasses__():
+        yield from _forward_passes(subclass)
 
 
 class Recorder(SymbolicWriter, DispatchMode):
@@ -197,8 +204,8 @@ class Recorder(SymbolicWriter, DispatchMode):
 
     def _refuse_functions(self) -> None:
         """Refuse operators of a `torch.autograd.Function`: a graph would lose its backward."""
-        frame = sys._getframe(1)
-        while frame is not None and frame.f_code is not _APPLY:
+        frame, passes = sys._getframe(1), {*_forward_passes(torch.autograd.Function)}
+        while frame is not None and frame.f_code not in passes:
             if frame.f_locals is not None and frame.f_code.co_name == TRACED:
                 return
             frame = frame.f_back  # type: ignore[assignment]

@@ -19,7 +19,7 @@ from minitorch2.bytecode.trackers.descriptors import class_function, class_looku
 from minitorch2.bytecode.trackers.get_attr import GetAttrVariable
 from minitorch2.bytecode.trackers.interfaces import Evaluator
 from minitorch2.bytecode.trackers.observed import raise_observed
-from minitorch2.bytecode.trackers.python_values.classes import ClassVariable
+from minitorch2.bytecode.trackers.python_values.classes import CLASS_METHODS, ClassVariable
 from minitorch2.bytecode.trackers.python_values.constant import NONE, ConstantVariable
 from minitorch2.bytecode.trackers.python_values.sequence import TupleVariable
 from minitorch2.bytecode.trackers.subgraph import Subgraph, new_input, record
@@ -89,7 +89,6 @@ class FunctionContext(VariableTracker):
         return any(value is other for other in self.marks[name])
 
 
-@handles(torch.autograd.Function.apply.__func__)  # type: ignore[attr-defined]
 def apply(evaluator: Evaluator, cls: VariableTracker, *args: VariableTracker) -> VariableTracker:
     """``Function.apply(...)``"""
     assert isinstance(cls, ClassVariable)
@@ -108,6 +107,10 @@ def apply(evaluator: Evaluator, cls: VariableTracker, *args: VariableTracker) ->
     made = iter(result.items(evaluator))
     values = [passes.result(next(made), o) if o in passes.tensors else o for o in passes.outputs]
     return TupleVariable(values) if isinstance(passes.returned, TupleVariable) else values[0]
+
+
+handles(getattr(torch.autograd.Function.apply, "__func__", apply))(apply)
+CLASS_METHODS[torch.autograd.Function, "apply"] = apply  # written in C from torch 2.14 on
 
 
 def _needs_gradient(value: VariableTracker, is_transformed: bool) -> bool:
