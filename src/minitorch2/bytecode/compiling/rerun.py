@@ -130,12 +130,8 @@ def generators_of(module: GraphModule) -> list[torch.Generator]:
     """Return PyTorch's own generators that the graph draws from."""
     values = [node.meta.get("val") for node in module.graph.nodes if is_random(node)]
     devices = {value.device for value in values if isinstance(value, torch.Tensor)}
-    return [_generator_of(device) for device in devices]
-
-
-def _generator_of(device: torch.device) -> torch.Generator:
-    is_gpu = device.type == "cuda"
-    return torch.cuda.default_generators[device.index] if is_gpu else torch.default_generator
+    of_gpus, of_cpu = torch.cuda.default_generators, torch.default_generator
+    return [of_gpus[place.index] if place.type == "cuda" else of_cpu for place in devices]
 
 
 def _raised_by_hook(error: Exception) -> bool:
