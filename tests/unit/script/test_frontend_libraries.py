@@ -261,3 +261,74 @@ def test_an_attribute_that_is_read_on_every_way_must_be_there():
 
     with pytest.raises(ScriptError, match="has no attribute misspelt"):
         jit.script(Broken())
+
+
+def prepared(function):
+    """A function of torch that prepares its arguments in Python, in front of an operator."""
+    PREPARED.append(function)
+    return function
+
+
+PREPARED: list[Callable[..., object]] = []
+MATRIX = torch.linspace(-2, 3, 12).view(3, 4)
+ROWS = torch.tensor([[1, 2, 5, 5], [3, 4, 5, 5], [1, 2, 5, 5]])
+
+
+@prepared
+def norm_of_rows(m: Tensor, rows: Tensor):
+    return torch.norm(m, dim=1), torch.norm(m, "fro", dim=1), torch.norm(m, dim=0, keepdim=True)
+
+
+@prepared
+def nuclear_norm(m: Tensor, rows: Tensor):
+    return torch.norm(m, "nuc", dim=[0, 1])
+
+
+@prepared
+def norm_by_its_operator(m: Tensor, rows: Tensor):
+    return torch.norm(m), torch.norm(m, 1, 1), torch.norm(m, p=2, dim=[0, 1], keepdim=True)
+
+
+@prepared
+def tensordot_of_a_number(m: Tensor, rows: Tensor):
+    return torch.tensordot(m, m.t(), dims=1), torch.tensordot(m, m), torch.tensordot(m, m, 0)
+
+
+@prepared
+def tensordot_of_lists(m: Tensor, rows: Tensor):
+    turned = torch.tensordot(m, m, dims=[[1], [1]])
+    return turned, torch.tensordot(m, m.t(), dims=([1], [0]))
+
+
+@prepared
+def tensordot_of_a_tensor(m: Tensor, rows: Tensor):
+    return torch.tensordot(m, m.t(), dims=torch.tensor([[1], [0]]))
+
+
+@prepared
+def unique_rows(m: Tensor, rows: Tensor):
+    return torch.unique(rows, dim=0), torch.unique(rows, True, True, True, 1)
+
+
+@prepared
+def counted_rows(m: Tensor, rows: Tensor):
+    kept, counts = torch.unique(rows, dim=0, return_counts=True)
+    return kept * counts.unsqueeze(1)
+
+
+@pytest.mark.parametrize("function", PREPARED, ids=lambda function: function.__name__)
+def test_functions_of_torch_take_what_they_prepare_in_python(function):
+    """`torch.norm(m, dim=1)` was refused: the operator of its name has no such schema."""
+    script, peer = jit.script(function), torch.jit.script(function)
+    wanted = function(MATRIX, ROWS)
+    for made in (script, peer):
+        for _ in range(3):
+            torch.testing.assert_close(made(MATRIX, ROWS), wanted, rtol=1e-5, atol=1e-5)
+
+
+def test_what_neither_the_operator_nor_its_python_takes_is_refused_by_the_operator():
+    def program(m: Tensor):
+        return torch.norm(m, dim=m)
+
+    with pytest.raises(ScriptError, match="aten::norm cannot be called with"):
+        jit.script(program)

@@ -113,7 +113,7 @@ def to_sugared_value(
     if isinstance(given, type):
         return ClassValue(given, constants)
     if (kind := operator_kind(given)) is not None:
-        return OperatorValue(kind, takes_many=_takes_many(given, kind))
+        return OperatorValue(kind, takes_many=_takes_many(given, kind), source=_source_of(given))
     if isinstance(given, types.MethodType) and is_autograd_function(given.__self__):
         return PythonFunction(given, given.__self__)
     if isinstance(given, types.MethodType):
@@ -189,7 +189,7 @@ def _is_of_torch(given: Any) -> bool:
     if module.partition(".")[0] == "torch":
         return True
     owner = getattr(given, "__objclass__", None) or getattr(given, "__self__", None)
-    return "_VariableFunctions" in repr(owner) or (
+    return "_VariableFunctions" in f"{owner!r} {given.__qualname__}" or (
         getattr(owner, "__module__", "") or ""
     ).startswith("torch")
 
@@ -300,6 +300,8 @@ class OperatorValue(SugaredValue):
     kind: str
     takes_many: int | None = None
     """The position from which on arguments are the elements of a list: ``*tensors``."""
+    source: SugaredValue | None = None
+    """The function in Python that prepares other arguments: ``torch.norm(x, dim=1)``."""
 
     def describe(self) -> str:
         return f"the operator {self.kind}"
@@ -309,7 +311,25 @@ class OperatorValue(SugaredValue):
         given, named = arguments.values(emission, where)
         if self.takes_many is not None and len(given) > self.takes_many:
             given = self._gathered(emission, given, self.takes_many, where)
-        return sugar(emission.emit(self.kind, given, where, named))
+        try:
+            return sugar(emission.emit(self.kind, given, where, named))
+        except ScriptError as error:
+            return self._from_source(emission, arguments, where, error)
+
+    def _from_source(
+        self, emission: Emission, arguments: Arguments, where: SourceRange, refusal: ScriptError
+    ) -> SugaredValue:
+        """Call the function in Python; where it does not compile, the operator's refusal is told.
+
+        Raises:
+            ScriptError: neither takes the arguments.
+        """
+        if self.source is None:
+            raise refusal
+        try:
+            return self.source.call(emission, arguments, where)
+        except ScriptError:
+            raise refusal from None
 
     def _gathered(
         self, emission: Emission, given: list[Value], first: int, where: SourceRange
@@ -317,6 +337,11 @@ class OperatorValue(SugaredValue):
         if len(given) == first + 1 and isinstance(given[first].type, ListType | TupleType):
             return given
         return [*given[:first], list_of(emission, given[first:], where)]
+
+
+def _source_of(given: Any) -> SugaredValue | None:
+    is_wrapper = isinstance(given, types.FunctionType) and given.__module__ in _PYTHON_WRAPPERS
+    return FunctionValue(given) if is_wrapper else None
 
 
 def _takes_many(given: Any, kind: str) -> int | None:
