@@ -20,6 +20,7 @@ from minitorch2.graph.graph import Graph
 from minitorch2.graph.graph_module import GraphModule
 from minitorch2.graph.higher_order import Cond, HigherOrder, Loop, LoopGradient
 from minitorch2.graph.node import Node
+from minitorch2.graph.symbols.unbacked import making_symbols
 from minitorch2.native.torch_internals.modes import disable_all_modes
 
 TraceGraph: TypeAlias = Callable[[GraphModule, Sequence[torch.Tensor]], GraphModule]
@@ -92,9 +93,19 @@ class _Call:
         with disable_all_modes():
             examples = self._examples(self.target)
             self.functional = self.target.map_graphs(lambda g: self.trace_graph(g, examples))
-            with FakeMode():  # type: ignore[no-untyped-call]
-                results = self.functional(*self.inputs)
+            results = self._results()
         return self.tracer.record_call(self.functional, self.nodes, results)
+
+    def _results(self) -> tuple[Any, ...]:
+        """Return results without data; numbers that the graphs take out of tensors are new."""
+        env = self.tracer.env
+        with FakeMode():  # type: ignore[no-untyped-call]
+            if env is None:
+                return self.functional(*self.inputs)
+            with making_symbols(env) as made:
+                results = self.functional(*self.inputs)
+        made.forget_checks()
+        return results
 
     def backward(self, needs: Sequence[bool], tangents: Sequence[Any]) -> list[Any]:
         """Record the operator that computes the gradients."""
@@ -104,7 +115,7 @@ class _Call:
         with disable_all_modes(), self._autocast_as_before():
             fakes = [fake_like(tangent) for tangent in tangents]
             target, wanted = self._gradient(self.target, needs, fakes)
-            results = [
+            results: list[Any] = [
                 torch.empty_like(x) for x, yes in zip(self.inputs, wanted, strict=True) if yes
             ]
         made = iter(self.tracer.record_call(target, nodes, results))

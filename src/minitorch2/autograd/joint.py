@@ -127,8 +127,11 @@ def trace_program(
     *,
     differentiate: bool,
     split: SplitProgram | None = None,
+    env: ShapeEnv | None = None,
 ) -> TracedProgram:
     """Trace ``module``; with ``differentiate`` the joint graph, else the forward graph alone.
+
+    ``env`` is the environment of a graph that no value in it names.
 
     With ``split``, which cuts a joint graph, repeated blocks become graphs of their own.
 
@@ -141,6 +144,7 @@ def trace_program(
         )
 
     tracer = _ProgramTracer(module, example_inputs, decompositions)
+    tracer.env = env
     tracer.blocks = None if split is None else Blocks(trace, split)
     return tracer.trace(differentiate)
 
@@ -218,7 +222,8 @@ class _ProgramTracer:
     def _follow_sizes(self) -> None:
         """Record the running line of the user with each guard that comes up while tracing."""
         carried = (*self.values, *(n.meta.get("val") for n in self.module.graph.nodes))
-        self.env = env_of(size for value in carried for size in getattr(value, "shape", (value,)))
+        sizes = (size for value in carried for size in getattr(value, "shape", (value,)))
+        self.env = env_of(sizes) or self.env
         if self.env is not None:
             self.env.locate = lambda: self.tracer.source
             self.tracer.env = self.env
@@ -575,7 +580,7 @@ class _SourceInterpreter(Interpreter):
     def _trace_graph(self, module: GraphModule, examples: Sequence[torch.Tensor]) -> GraphModule:
         """Return the functional form of a graph that a node of this graph calls."""
         table = self.tracer.decompositions
-        program = trace_program(module, examples, table, differentiate=False)
+        program = trace_program(module, examples, table, differentiate=False, env=self.env)
         assert program.epilogue.is_trivial(program.forward_outputs)
         run_passes("post_grad", program.module)
         return program.module

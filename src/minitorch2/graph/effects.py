@@ -16,68 +16,19 @@ from minitorch2.graph.node import Node, nodes_in
 from minitorch2.native.torch_internals.operators import OpOverload, has_kernel, has_kernel_for_key
 
 _RANDOM_NAMES: Final = frozenset(
-    [
-        "rand",
-        "randn",
-        "randint",
-        "randperm",
-        "rand_like",
-        "randn_like",
-        "randint_like",
-        "normal",
-        "bernoulli",
-        "multinomial",
-        "poisson",
-        "dropout",
-        "dropout1d",
-        "dropout2d",
-        "dropout3d",
-        "alpha_dropout",
-        "feature_alpha_dropout",
-        "rrelu",
-        "gumbel_softmax",
-        "scaled_dot_product_attention",
-        "multi_head_attention_forward",
-        "fractional_max_pool2d",
-        "fractional_max_pool3d",
-        "manual_seed",
-        "seed",
-    ]
+    """
+    rand randn randint randperm rand_like randn_like randint_like normal bernoulli multinomial
+    poisson dropout dropout1d dropout2d dropout3d alpha_dropout feature_alpha_dropout rrelu
+    gumbel_softmax scaled_dot_product_attention multi_head_attention_forward fractional_max_pool2d
+    fractional_max_pool3d manual_seed seed
+    """.split()  # noqa: SIM905  (reads as a table)
 )
-_PURE_OPERATOR_NAMES: Final = frozenset(
-    [
-        "add",
-        "sub",
-        "mul",
-        "truediv",
-        "floordiv",
-        "mod",
-        "pow",
-        "matmul",
-        "neg",
-        "pos",
-        "invert",
-        "abs",
-        "lt",
-        "le",
-        "gt",
-        "ge",
-        "eq",
-        "ne",
-        "and_",
-        "or_",
-        "xor",
-        "lshift",
-        "rshift",
-        "getitem",
-        "index",
-        "not_",
-        "truth",
-        "is_",
-        "is_not",
-        "contains",
-    ]
+_IN_PLACE: Final = frozenset(
+    name
+    for name in vars(operator)
+    if name.startswith("i") and not {name[1:], name[1:] + "_"}.isdisjoint(vars(operator))
 )
+"""Functions of Python's such as ``operator.iadd``, which write to their first operand."""
 
 
 def is_random(node: Node) -> bool:
@@ -124,7 +75,7 @@ def is_mutating(node: Node) -> bool:
         return True
     name = bare_name(node)
     if getattr(node.target, "__module__", "") == "_operator":
-        return name not in _PURE_OPERATOR_NAMES
+        return name in _IN_PLACE or name in ("setitem", "delitem", "call")
     return name.endswith("_") and not name.endswith("__")
 
 

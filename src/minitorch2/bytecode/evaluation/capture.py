@@ -496,7 +496,9 @@ class FrameCapture:
     def _run(self, call: FakeCall) -> tuple[Any, tuple[sympy.Symbol, ...]]:
         """Return the call's fake value, and its unbacked symbols (known from data only)."""
         env = self.sizes.env
-        if self.graph is not self.root or not config.current().capture_data_dependent:
+        has_graphs = isinstance(call.target, HigherOrder)  # which may take numbers out of tensors
+        takes_data = self.graph is self.root and config.current().capture_data_dependent
+        if not has_graphs and not takes_data:
             return self.run_with_sizes(call), ()
         target = describe_target(call.op, call.target)
         with making_symbols(env) as made:
@@ -506,13 +508,12 @@ class FrameCapture:
                 if error.code == "unbacked-size" and made.used:
                     raise DataDependentError(f"{target} needs data while capturing") from error
                 raise
-        if isinstance(call.target, HigherOrder):  # a graph of it ran, which may be the other one
+        if has_graphs:  # one of them ran, which may be the other one
             value = tuple(fake.renew() for fake in value)
         # A size that no result has is known in the call alone, which checks it when it runs.
-        new = {*made.used} - self.symbol_nodes.keys()
-        inner = new.difference(*map(unbacked_in, tree_leaves(value)))
-        env.checks = [each for each in env.checks if inner.isdisjoint(unbacked_in(each.condition))]
-        if not unbacked_in([stated.condition for stated in env.checks]).isdisjoint(new):
+        known = {*self.symbol_nodes}
+        made.forget_checks(known.union(*map(unbacked_in, tree_leaves(value))))
+        if unbacked_in([stated.condition for stated in env.checks]) & {*made.used} - known:
             raise DataDependentError(f"{target} checks data that it reads itself")
         return value, tuple(made.used)
 

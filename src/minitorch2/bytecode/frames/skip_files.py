@@ -74,28 +74,12 @@ INLINED_TORCH = (
     "utils/hooks.py",
 )
 INLINED_NUMPY = ("_core/", "fft/", "lib/", "linalg/")
-INLINED_STANDARD = (
-    "abc.py",
-    "argparse.py",
-    "bisect.py",
-    "collections/__init__.py",
-    "contextlib.py",
-    "dataclasses.py",
-    "enum.py",
-    "functools.py",
-    "heapq.py",
-    "inspect.py",
-    "string.py",
-    "logging/__init__.py",
-    "operator.py",
-    "random.py",
-    "statistics.py",
-    "types.py",
-    "typing.py",
-    "warnings.py",
-    "weakref.py",
-    "_weakrefset.py",
-)
+_STANDARD = """
+    abc.py argparse.py bisect.py collections/__init__.py contextlib.py dataclasses.py enum.py
+    functools.py heapq.py inspect.py string.py logging/__init__.py operator.py random.py
+    statistics.py types.py typing.py warnings.py weakref.py _weakrefset.py
+"""
+INLINED_STANDARD = tuple(_STANDARD.split())
 
 
 @lru_cache(maxsize=10_000)

@@ -22,6 +22,7 @@ from dataclasses import dataclass, field
 from types import CellType, CodeType
 from typing import TYPE_CHECKING, Any, Protocol
 
+import sympy
 import torch
 
 from minitorch2.bytecode.guards import Guard
@@ -163,6 +164,7 @@ class Capture(Protocol):
     root: Graph
     inputs: list[GraphInput]
     numbers: list[GraphInput]
+    symbol_nodes: dict[sympy.Symbol, Node]
     side_effects: SideEffects
     sizes: Sizes
     autocasts: list[tuple[Node, object]]

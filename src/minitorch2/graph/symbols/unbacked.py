@@ -44,6 +44,11 @@ class UnbackedSymbols:
         self.used.append(computed[key])
         return self.env.number_of(self.env.simplify(computed[key]))
 
+    def forget_checks(self, known: Iterable[sympy.Symbol] = ()) -> None:
+        """Forget what was stated of symbols that nothing outside of this run knows."""
+        inner, env = {*self.used}.difference(known), self.env
+        env.checks = [each for each in env.checks if inner.isdisjoint(unbacked_in(each.condition))]
+
 
 _CURRENT: ContextVar[UnbackedSymbols | None] = ContextVar("unbacked_symbols", default=None)
 

@@ -424,3 +424,85 @@ def test_the_joint_graph_has_a_node_for_each_direction():
         )
     assert "_scan(" in log.texts("forward graph.py")[0]
     assert "_loop_gradient(" in log.texts("backward graph.py")[0]
+
+
+# Numbers that vary --------------------------------------------------------------------------------
+
+
+def scaled(cond, x, rate):
+    return cond(x.sum() > 0, lambda x: x * rate, lambda x: x.clamp(max=rate) + rate * 2, (x,))
+
+
+def scaled_within_branches(cond, x, rate):
+    inner = lambda x: cond(x.max() > 1, lambda x: x * rate, lambda x: x - rate, (x,))  # noqa: E731
+    return cond(x.sum() > rate, inner, lambda x: x / rate, (x,)) * rate
+
+
+def scaled_by_data(cond, x, rate):
+    largest, count = x.detach().abs().max().item(), (x.detach() > rate).sum().item()
+    return cond(x.sum() > 0, lambda x: x * largest + rate, lambda x: x.sin() * count, (x,))
+
+
+def made_of_the_number(cond, x, rate):
+    return cond(
+        x.sum() > 0, lambda x: x + torch.full((3, 4), rate), lambda x: x * (rate * 2 - 1), (x,)
+    )
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("rates", [(0.5, 1.5, 2.25, -0.75), (2, 3, 5, -7)], ids=["float", "int"])
+@pytest.mark.parametrize(
+    "function", [scaled, scaled_within_branches, scaled_by_data, made_of_the_number]
+)
+def test_numbers_that_vary_are_read_in_branches(function, rates, backend):
+    """A number of the caller's was compiled anew for each value, or broke the graph."""
+
+    def plain(condition, when_true, when_false, operands):
+        return (when_true if condition else when_false)(*operands)
+
+    compiled = minitorch2.compile(
+        lambda x, rate: function(torch.cond, x, rate), backend=backend, fullgraph=True
+    )
+    with stages.collect() as log:
+        for rate in rates:
+            for x, _ in positive_and_negative(None):
+                expected = gradients(lambda x, rate=rate: function(plain, x, rate), (x,))
+                torch.testing.assert_close(gradients(compiled, (x, rate)), expected)
+    assert (log.counts["graphs"], log.counts["reruns"]) == (2, 0)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_numbers_that_vary_are_read_in_loops(backend):
+    def f(x, rate, limit):
+        total, rows = scan(lambda c, row: (c + row * rate, c * 2), x[0], x)
+        (y,) = while_loop(lambda y: y.sum() < limit, lambda y: (y * 2 + rate,), (x.abs(),))
+        return total, rows, y
+
+    def plain(x, rate, limit):
+        total, rows, y = x[0], [], x.abs()
+        for row in x:
+            rows.append(total * 2)
+            total = total + row * rate
+        while y.sum() < limit:
+            y = y * 2 + rate
+        return total, torch.stack(rows), y.clone()
+
+    compiled = minitorch2.compile(f, backend=backend, fullgraph=True)
+    with stages.collect() as log:
+        for rate, limit in ((0.5, 10.0), (1.5, 20.0), (0.25, 5.0), (2.5, 100.0)):
+            x = torch.rand(3, 4, requires_grad=True)
+            expected = gradients(lambda x, a=rate, b=limit: plain(x, a, b), (x,))
+            torch.testing.assert_close(gradients(compiled, (x, rate, limit)), expected)
+    assert log.counts["graphs"] == 2
+
+
+def test_a_number_is_a_size_in_a_branch():
+    """A size that varies in a branch alone breaks the graph: a tensor holds no size."""
+
+    def f(x, n):
+        return torch.cond(x.sum() > 0, lambda: torch.ones(n), lambda: torch.zeros(n))
+
+    compiled = minitorch2.compile(f, backend="eager")
+    for n in (2, 3, 4):
+        assert torch.equal(compiled(torch.ones(2), n), torch.ones(n))
+        assert torch.equal(compiled(-torch.ones(2), n), torch.zeros(n))

@@ -45,7 +45,7 @@ def branch(
         unsupported(_CODE, "a condition that is no single element")
     functions = [_evaluated(evaluator, f, []) for f in (when_true, when_false)]
     _check_alike("the branches give", functions[0].tensors, functions[1].tensors)
-    graphs, read = closed(evaluator, functions, [])
+    graphs, read = closed(evaluator, functions, [], True)
     made = call_graphs(evaluator, Cond(*graphs), [condition, *read])
     return TupleVariable([ListVariable(made), *(f.structure for f in functions)])
 
@@ -55,12 +55,12 @@ def loop(
     evaluator: Evaluator, goes_on: VariableTracker, step: VariableTracker, carried: VariableTracker
 ) -> VariableTracker:
     """`primitives.loop`"""
-    first = _tensors(carried)
+    first = tensors_of(_CODE, carried)
     own = [_stand_in(evaluator, tensor) for tensor in first]
     body = _evaluated(evaluator, step, own)
     condition = _evaluated(evaluator, goes_on, own, has_structure=False)
     _check_alike("what is carried, and what a step gives,", first, body.tensors)
-    (after, before), read = closed(evaluator, [body, condition], own)
+    (after, before), read = closed(evaluator, [body, condition], own, True)
     made = call_graphs(evaluator, WhileLoop(after, len(own), 0, before), [*read, *first])
     return TupleVariable([ListVariable(made), body.structure])
 
@@ -70,7 +70,7 @@ def scan_steps(
     evaluator: Evaluator, step: VariableTracker, slices: VariableTracker, carried: VariableTracker
 ) -> VariableTracker:
     """`primitives.scan_steps`"""
-    along, first = _tensors(slices), _tensors(carried)
+    along, first = tensors_of(_CODE, slices), tensors_of(_CODE, carried)
     lengths = {expr_of(tensor.fake.shape[0]) for tensor in along}
     if len(lengths) != 1 or lengths == {0}:
         unsupported(_CODE, "a scan along nothing, or along dimensions of several lengths")
@@ -78,7 +78,7 @@ def scan_steps(
     own = [_stand_in(evaluator, tensor) for tensor in first]
     body = _evaluated(evaluator, step, [ListVariable(parts), ListVariable(own)])
     _check_alike("what is carried, and what a step gives,", first, body.tensors[: len(first)])
-    (graph,), read = closed(evaluator, [body], [*parts, *own])
+    (graph,), read = closed(evaluator, [body], [*parts, *own], True)
     made = call_graphs(evaluator, Scan(graph, len(own), len(parts)), [*read, *along, *first])
     return TupleVariable([ListVariable(made), body.structure])
 
@@ -89,10 +89,6 @@ def _evaluated(
     found = Recorded(evaluator, _CODE, function, args, has_structure)
     _check_effects(found.part)
     return found
-
-
-def _tensors(values: VariableTracker) -> list[TensorVariable]:
-    return tensors_of(_CODE, values)
 
 
 def _stand_in(

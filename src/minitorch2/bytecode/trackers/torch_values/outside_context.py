@@ -59,20 +59,20 @@ class OutsideContextVariable(VariableTracker):
         return residual.bind(f"{residual.reference(self.cls)}({parts})", "context")
 
 
-def _constructor(cls: type) -> None:
+def _constructor(cls: type, kind: type[OutsideContextVariable]) -> None:
     @constructs(cls)
     def make(
         evaluator: Evaluator, *args: VariableTracker, **kwargs: VariableTracker
     ) -> VariableTracker:
-        return OutsideContextVariable(cls, args, kwargs)
+        return kind(cls, args, kwargs)
 
 
 for _cls in OUTSIDE_CONTEXTS:
-    _constructor(_cls)
+    _constructor(_cls, OutsideContextVariable)
 
 
 class NoContextVariable(OutsideContextVariable):
-    """A context that leaves the meaning of its body alone: a name for the profiler."""
+    """A context that leaves the meaning of its body alone: a profiler's name, which is dropped."""
 
     def call_method(
         self, evaluator: Evaluator, name: str, args: Arguments, kwargs: Keywords
@@ -90,9 +90,4 @@ class NoContextVariable(OutsideContextVariable):
         return residual.bind(f"{residual.reference(contextlib.nullcontext)}()", "context")
 
 
-@constructs(torch.autograd.profiler.record_function)
-def make_record_function(
-    evaluator: Evaluator, *args: VariableTracker, **kwargs: VariableTracker
-) -> VariableTracker:
-    """``torch.profiler.record_function(name)``: a graph runs as one, so the name is dropped."""
-    return NoContextVariable(torch.autograd.profiler.record_function, args, kwargs)
+_constructor(torch.autograd.profiler.record_function, NoContextVariable)
