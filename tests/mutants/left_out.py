@@ -36,6 +36,10 @@ OF_BUGS = {
         "its calls are right: the graph breaks, and Python computes the rest. "
         "`test_a_program_that_meets_any_data_first_is_one_graph` counts the graphs"
     ),
+    "a result of a branch is taken for what one of its sides computes": (
+        "a `torch.cond` beside either of its sides was tried, and is right: "
+        "`test_elements_of_other_computations_are_counted_apart` counts elements of both"
+    ),
     "a name is given that the program has, too": (
         "no call can show it: residual code has prefixes that are no program's, and text of "
         "graphs holds nodes, not names. Parameters called `self`, `torch`, `call`, `buf0` and "
