@@ -7,7 +7,7 @@ and differentiate them. So the joint graph has one node for each of the two.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -99,12 +99,11 @@ class _Call:
     def _results(self) -> tuple[Any, ...]:
         """Return results without data; numbers that the graphs take out of tensors are new."""
         env = self.tracer.env
-        with FakeMode():  # type: ignore[no-untyped-call]
-            if env is None:
-                return self.functional(*self.inputs)
-            with making_symbols(env) as made:
-                results = self.functional(*self.inputs)
-        made.forget_checks()
+        symbols = nullcontext() if env is None else making_symbols(env)
+        with FakeMode(), symbols as made:  # type: ignore[no-untyped-call]
+            results = self.functional(*self.inputs)
+        if made is not None:
+            made.forget_checks()
         return results
 
     def backward(self, needs: Sequence[bool], tangents: Sequence[Any]) -> list[Any]:

@@ -16,12 +16,10 @@ from minitorch2.graph.node import Node, nodes_in
 from minitorch2.native.torch_internals.operators import OpOverload, has_kernel, has_kernel_for_key
 
 _RANDOM_NAMES: Final = frozenset(
-    """
-    rand randn randint randperm rand_like randn_like randint_like normal bernoulli multinomial
-    poisson dropout dropout1d dropout2d dropout3d alpha_dropout feature_alpha_dropout rrelu
+    """rand randn randint randperm rand_like randn_like randint_like normal bernoulli multinomial
+    poisson dropout dropout1d dropout2d dropout3d alpha_dropout feature_alpha_dropout rrelu seed
     gumbel_softmax scaled_dot_product_attention multi_head_attention_forward fractional_max_pool2d
-    fractional_max_pool3d manual_seed seed
-    """.split()  # noqa: SIM905  (reads as a table)
+    fractional_max_pool3d manual_seed""".split()  # noqa: SIM905  (reads as a table)
 )
 _IN_PLACE: Final = frozenset(
     name

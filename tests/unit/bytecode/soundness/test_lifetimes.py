@@ -316,6 +316,36 @@ def test_frames_without_weak_references_are_captured_across_breaks() -> None:
     assert (log.counts["graphs"], log.counts["frames_as_is"]) == (2, 0)
 
 
+@pytest.mark.parametrize("drop", ["h.v = None", "del h.v", "h.w.pop()", "h.n = 3"])
+def test_captured_code_lets_an_object_from_outside_die(drop: str) -> None:
+    """The object counted as alive, since it came from outside."""
+    body = f"r = ref(h.w[0] if 'w' in {drop!r} else h.v); {drop}; return r() is None, x * 2"
+    names: dict[str, Any] = {"ref": weakref.ref}
+    exec(f"def program(h, x):\n    {body}", names)
+    program = names["program"]
+    fast = minitorch2.compile(program, backend="eager")
+    for function in (program, fast, fast):
+        box = Box()
+        box.v, box.w = Box(), [Box()]  # type: ignore[attr-defined]
+        assert function(box, X)[0] == (drop != "h.n = 3")
+
+
+def test_an_object_has_one_weak_reference_without_a_callback() -> None:
+    """Two references to one object were two objects."""
+
+    def program(x: Any) -> Any:
+        z, box = x + 1, Box()
+        refs = [weakref.ref(each) for each in (z, box, OUTSIDE, z, box, OUTSIDE)]
+        same = [one is other for one in refs for other in refs]
+        return z, box, refs, same
+
+    fast = minitorch2.compile(program, backend="eager", fullgraph=True)
+    z, box, refs, same = fast(X)
+    assert same == program(X)[3]
+    assert refs == [weakref.ref(each) for each in (z, box, OUTSIDE)] * 2
+    assert all(one is other for one, other in zip(refs[:3], refs[3:], strict=True))
+
+
 def test_a_weak_reference_to_an_object_that_is_held_is_captured() -> None:
     def program(x: Any) -> Any:
         z = x + 1

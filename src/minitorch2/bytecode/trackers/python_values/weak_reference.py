@@ -84,7 +84,9 @@ def _make(
     if target.source is None and not is_none(callback):
         unsupported(SEES_DEATH, "a weak reference with a callback, to an object that is new")
     evaluator.capture.sees_death |= target.source is None
-    return WeakReferenceVariable(evaluator.capture, MISSING, target, (callback, *key), cls)
+    made = WeakReferenceVariable(evaluator.capture, MISSING, target, (callback, *key), cls)
+    is_shared = cls is weakref.ref and is_none(callback)  # an object has one of these
+    return vars(target).setdefault("weak_reference", made) if is_shared else made
 
 
 constructs(weakref.KeyedRef)(lambda evaluator, *args: _make(evaluator, weakref.KeyedRef, *args))
@@ -166,11 +168,12 @@ _SPECIAL: Final[dict[str, tuple[Callable[..., Any], bool]]] = {
 
 def is_held(evaluator: Evaluator | None, wanted: VariableTracker) -> bool:
     """Return whether a value is known to be alive."""
-    if wanted.source is not None:
-        return True
     assert evaluator is not None, "references are made by code that is evaluated"
     effects, seen = evaluator.capture.side_effects, set[int]()
-    found = [*_variables(evaluator), *effects.values_outside()]
+    outside = [*effects.values_outside()]
+    if wanted.source is not None and not outside:
+        return True  # nothing was written to that may have let go of it
+    found = [*_variables(evaluator), *outside]
     while found:
         tracker = found.pop()
         if tracker is wanted:
