@@ -20,7 +20,6 @@ from minitorch2.autograd.epilogue import Epilogue
 from minitorch2.autograd.plan import FunctionPlan, Layout
 from minitorch2.autograd.second_derivatives import EagerGradients
 from minitorch2.errors import BackendError, CheckError, MinitorchError, at_line
-from minitorch2.errors.cautions import caution
 from minitorch2.foundation.compile_lock import COMPILING, AsBefore, put_garbage_off
 from minitorch2.graph.compiled_graph import BoxedCall, CompiledGraph, compiled_graph
 from minitorch2.graph.graph_module import GraphModule
@@ -43,6 +42,7 @@ Compiler: TypeAlias = Callable[[GraphModule, Sequence[Any]], BoxedCall | Compile
 CompiledBackward: TypeAlias = tuple[CompiledGraph, BoxedCall | None]
 """A backward graph, and the graph as it is, operator by operator, if that may be run instead."""
 _LOGGER = get_logger(__name__)
+_SPARE = "The gradients are computed"
 _REFERENCES = 3
 """What refers to an element of a list, as `sys.getrefcount` counts in a function that got it."""
 
@@ -107,7 +107,7 @@ class LazilyCompiled:
             except CheckError:
                 raise
             except MinitorchError as error:
-                report_failure(error)
+                stages.note_backend_failure(_LOGGER, error, _SPARE)
                 results, self.call = spare(given), spare
             return results
 
@@ -132,7 +132,7 @@ def compile_backward(compiler: Compiler, module: GraphModule) -> CompiledBackwar
     except MinitorchError as error:
         if not is_suppressed:
             raise
-        report_failure(error)
+        stages.note_backend_failure(_LOGGER, error, _SPARE)
         return CompiledGraph(spare), None
     donated = tuple(i for i, node in enumerate(arguments) if node.meta.get("donated"))
     return compiled_graph(compiled, donated), spare if is_suppressed else None
@@ -156,12 +156,6 @@ def run_as_it_is(module: GraphModule, example_inputs: Sequence[Any] = ()) -> Box
         return list(module(*values))
 
     return call
-
-
-def report_failure(error: MinitorchError) -> None:
-    """Say that gradients are computed in Python because the backend failed."""
-    stages.count("backend_failures")
-    caution(_LOGGER, f"{error}\nThe gradients are computed in Python instead")
 
 
 def inference_runner(

@@ -17,7 +17,6 @@ from minitorch2.backends.fx_interop import from_torch_fx
 from minitorch2.backends.registry import default_backend, lookup_backend
 from minitorch2.backends.torch_sizes import VaryingSizes
 from minitorch2.errors import UnsupportedError
-from minitorch2.errors.cautions import caution
 from minitorch2.logs import get_logger
 
 _LOGGER = get_logger(__name__)
@@ -63,8 +62,7 @@ class PerSignature:
         except Exception as error:
             if not config.current().suppress_errors:
                 raise
-            stages.count("backend_failures")
-            caution(_LOGGER, f"a graph of torch.compile runs as it is: {error}")
+            stages.note_backend_failure(_LOGGER, error, "A graph of torch.compile runs")
         return _always, self.gm
 
     def _compile(

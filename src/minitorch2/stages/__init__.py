@@ -15,11 +15,13 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from logging import Logger
 from pathlib import Path
 from time import perf_counter
 from typing import Any, TypeAlias
 
 from minitorch2 import logs
+from minitorch2.errors.cautions import caution
 from minitorch2.foundation.blocks import holding
 from minitorch2.foundation.compile_lock import new_lock
 
@@ -195,6 +197,12 @@ def record(name: str, text: str, main: str = "", *, subject: object = None) -> N
 
 _TOTALS: Counter[str] = Counter()
 _TOTALS_LOCK = new_lock()
+
+
+def note_backend_failure(logger: Logger, failure: object, what: str) -> None:
+    """Count a graph that runs in Python as its backend failed, and say so."""
+    count("backend_failures")
+    caution(logger, f"{failure}\n{what} in Python instead")
 
 
 def count(name: str, number: int = 1) -> None:

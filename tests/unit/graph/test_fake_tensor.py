@@ -84,6 +84,8 @@ def test_devices_are_carried() -> None:
     assert cuda.sin().device == torch.device("cuda:0")
     named = FakeTensor(torch.empty(3, device="meta"), torch.device("cuda"))
     assert named.device == cuda.device, "a GPU without a number is the current one"
+    cpu = FakeTensor(torch.empty(3, device="meta"), torch.device("cpu:0"))
+    assert cpu.device == torch.ones(1, device="cpu:0").device == torch.device("cpu")
     assert (
         cuda * torch.tensor(2.0)
     ).device.type == "cuda"  # a zero-dimensional CPU tensor may join

@@ -36,7 +36,7 @@ from minitorch2.bytecode.trackers.control_rules import ORIGINAL_BY_TORCH, mark_o
 from minitorch2.bytecode.trackers.frame import Frame
 from minitorch2.bytecode.trackers.observed import UninitializedError
 from minitorch2.errors import MinitorchError, UnsupportedError
-from minitorch2.errors.cautions import caution, caution_once
+from minitorch2.errors.cautions import caution_once
 from minitorch2.foundation import profiling
 from minitorch2.foundation.compile_lock import COMPILING, AsBefore, is_held, let_others_compile
 from minitorch2.graph.graph_module import GraphModule
@@ -196,9 +196,8 @@ class Region:
 
     def note_failure(self, failure: str) -> None:
         """Say that a graph runs in Python because its backend failed."""
-        stages.count("backend_failures")
+        stages.note_backend_failure(_LOGGER, failure, "The graph runs")
         self.failures.append(failure)
-        caution(_LOGGER, f"{failure}\nThe graph runs in Python instead")
 
     def continuation(
         self, continuation: Continuation, namespace: dict[str, Any], graph_break: GraphBreak | None

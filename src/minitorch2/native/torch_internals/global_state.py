@@ -25,9 +25,10 @@ def current_gpu() -> int:
 
 
 def with_number(device: torch.device) -> torch.device:
-    """Return the device that a tensor on it has: ``cuda`` is the current GPU."""
+    """Return the device that a tensor on it has: ``cuda`` is the current GPU, ``cpu:0`` the CPU."""
     is_open = device.type == "cuda" and device.index is None
-    return torch.device("cuda", current_gpu()) if is_open else device
+    given = torch.device("cpu") if device.type == "cpu" else device
+    return torch.device("cuda", current_gpu()) if is_open else given
 
 
 def writers_and_readers(names: Iterable[str]) -> dict[Callable[..., Any], Callable[..., Any]]:

@@ -241,7 +241,7 @@ def set_default_device(evaluator: Evaluator, device: VariableTracker) -> Variabl
 def default_device(evaluator: Evaluator) -> VariableTracker:
     """Return the innermost default device; those around the captured code are guarded."""
     device = evaluator.capture.overrides.default_device() or torch.device("cpu")
-    return ConstantVariable(with_number(device))
+    return ConstantVariable(with_number(device) if device.index is None else device)
 
 
 # Subclasses ---------------------------------------------------------------------------------------
