@@ -63,6 +63,11 @@ def mean_as_number(x: torch.Tensor) -> Any:
     return x * scale, scale * 2 + 1
 
 
+def counted_only(x: torch.Tensor) -> Any:
+    """Of the distinct elements, their number alone is used."""
+    return x * torch.unique(x.detach()).shape[0]
+
+
 def distinct(x: torch.Tensor) -> Any:
     values, inverse, counts = torch.unique(
         x.detach().round(), return_inverse=True, return_counts=True
@@ -209,6 +214,7 @@ PROGRAMS = [
     counted,
     mean_as_number,
     distinct,
+    counted_only,
     repeated,
     first_rows,
     best,

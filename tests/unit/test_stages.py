@@ -19,8 +19,9 @@ COMPUTED = {"f'{kind}s'": ("fallbacks", "library_calls"), "name": ()}
 def counted_names() -> Iterator[str]:
     """The names of all counters, as the code says them."""
     for path in (ROOT / "src").rglob("*.py"):
+        function = "count" if path.parent.name == "stages" else "stages.count"
         for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.Call) and ast.unparse(node.func) == "stages.count":
+            if isinstance(node, ast.Call) and ast.unparse(node.func) == function:
                 name = node.args[0]
                 if isinstance(name, ast.Constant):
                     yield name.value

@@ -79,7 +79,7 @@ class Facts:
     def is_silent(self, node: BaseSchedulerNode) -> bool:
         """Return whether a node needs no statement: its result is unread, or has no elements."""
         if isinstance(node, NopKernelSchedulerNode):
-            return node.name not in self.wanted
+            return node.name not in self.wanted and not node.buffer.symbols
         launch = self.launches.get(node.name)
         return launch is not None and [k.iterations for k in launch.kernels] == [0]
 

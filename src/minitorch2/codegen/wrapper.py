@@ -201,7 +201,7 @@ class WrapperPrinter:
                 self._call(node.kernel)
             elif not isinstance(node, NopKernelSchedulerNode):
                 self._launch(node)
-            elif node.name in self.returned or self.schedule.last_use.get(node.name, 0) > position:
+            elif self._is_read_behind(node, position):
                 # The library may give None for a result that nothing reads.
                 self._bind(node.name, self.extern.output(node.buffer), node.buffer.kernel)
             self.node = ""
@@ -213,6 +213,10 @@ class WrapperPrinter:
         return WrapperModule(
             text, self.namespace, inputs, launches=self.launches, nodes=tuple(self.nodes)
         )
+
+    def _is_read_behind(self, node: NopKernelSchedulerNode, position: int) -> bool:
+        is_used = self.schedule.last_use.get(node.name, 0) > position
+        return is_used or node.name in self.returned or bool(node.buffer.symbols)
 
     def _enter_device(self) -> None:
         """Make the kernels' device current, since another thread or model may have changed it."""
