@@ -120,8 +120,7 @@ class _Ghost:
         self.inputs = {b.name: b for b in lowered.inputs if isinstance(b, InputBuffer)}
         self.buffers: dict[str, Buffer] = {**self.inputs, **lowered.constants, **buffers_of(nodes)}
         self.pending = deque(node for node in nodes if not self.facts.is_silent(node))
-        silent = (set(kernels_in(node)) for node in nodes if self.facts.is_silent(node))
-        self.unchanged = {name for kernels in silent for k in kernels for name in k.written_names}
+        self.unchanged = {b for n in nodes if self.facts.is_silent(n) for b in n.written_names}
         self.memory |= {name: self._given(name) for name in lowered.constants}
 
     def run(self, body: Sequence[ast.stmt]) -> None:

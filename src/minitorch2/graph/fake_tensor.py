@@ -98,7 +98,8 @@ class FakeTensor(torch.Tensor):
 
     def renew(self) -> FakeTensor:
         """Forget which elements these are: the fake stands for others of the same form."""
-        self.meta = self.meta.detach()
+        with DisableTorchDispatch():  # no tracer is to see it
+            self.meta = self.meta.detach()
         return self
 
     def note_write(self) -> None:

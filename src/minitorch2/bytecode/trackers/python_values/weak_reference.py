@@ -171,8 +171,9 @@ def is_held(evaluator: Evaluator | None, wanted: VariableTracker) -> bool:
     assert evaluator is not None, "references are made by code that is evaluated"
     effects, seen = evaluator.capture.side_effects, set[int]()
     outside = [*effects.values_outside()]
-    if wanted.source is not None and not outside:
-        return True  # nothing was written to that may have let go of it
+    path = [*map(str, wanted.source.path())] if wanted.source is not None else []
+    if path and {str(each.source) for each in outside}.isdisjoint(path[1:]):
+        return True  # nothing that leads to it from outside may have let go of it
     found = [*_variables(evaluator), *outside]
     while found:
         tracker = found.pop()
