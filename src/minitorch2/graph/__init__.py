@@ -3,7 +3,8 @@
 Takes nothing from other layers; gives graphs (``Graph``, ``Node``, ``GraphModule``), their printer,
 verifier, interpreter and passes, fake tensors and symbolic sizes. Read in this order:
 
-    node, graph, names, printer, tabular, graph_module, verify, interpreter    the language
+    containers, node, graph, names, printer, tabular, graph_module, verify,
+    interpreter                                                                the language
     higher_order, composite, transforms                        operators whose arguments are graphs
     kernel_launch, written_pointers, functional_call           the user's own kernels and operators
     symbols/, dispatch_mode, fake_tensor, fake_kernels, fake_pointwise,

@@ -1,9 +1,8 @@
-"""Plain values as Python text that evaluates to them, and the items of containers."""
+"""Plain values as Python text that evaluates to them."""
 
 from __future__ import annotations
 
 import cmath
-from collections.abc import Iterable
 from typing import Any, Final
 
 _EXACT: Final = (bool, int, float, complex, str, bytes, type(None), type(...))
@@ -27,12 +26,3 @@ def literal(value: Any) -> str:
     if isinstance(value, float) and not cmath.isfinite(value):
         return f"float('{value}')"
     return repr(value)
-
-
-def items_in(value: Any) -> Iterable[Any]:
-    """Return the items of a tuple, list, dict or slice; any other argument has none."""
-    if isinstance(value, dict):
-        return value.values()
-    if isinstance(value, slice):
-        return (value.start, value.stop, value.step)
-    return value if isinstance(value, (tuple, list)) else ()

@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from minitorch2.graph.literals import items_in
+from minitorch2.graph.containers import items_in
 
 if TYPE_CHECKING:
     from minitorch2.graph.graph import Graph

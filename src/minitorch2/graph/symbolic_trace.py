@@ -21,9 +21,9 @@ import torch
 
 from minitorch2.errors import TraceError
 from minitorch2.foundation.module_names import is_in_package
+from minitorch2.graph.containers import items_in
 from minitorch2.graph.graph import Graph
 from minitorch2.graph.graph_module import GraphModule
-from minitorch2.graph.literals import items_in
 from minitorch2.graph.node import Argument, Node, map_items
 from minitorch2.native.torch_internals.modes import EnableTorchFunction
 

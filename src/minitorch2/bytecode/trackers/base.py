@@ -17,7 +17,7 @@ from minitorch2.bytecode.guards import Guard
 from minitorch2.bytecode.guards.sources import Source
 from minitorch2.bytecode.trackers.interfaces import Evaluator, Residual
 from minitorch2.errors import UnsupportedError
-from minitorch2.graph.literals import items_in
+from minitorch2.graph.containers import items_in
 from minitorch2.graph.node import Argument
 
 

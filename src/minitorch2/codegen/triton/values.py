@@ -96,7 +96,7 @@ def number_text(number: Number, dtype: torch.dtype) -> str:
 def constant(number: Number, dtype: torch.dtype) -> Value:
     """Return a constant: typed where it stands alone, a literal beside an operator."""
     text = f"tl.full([], {number_text(number, dtype)}, {triton_dtype(dtype)})"
-    if str(number) == "-0.0":  # Triton before 3.7 writes 0.0 for it
+    if dtype.is_floating_point and str(number) == "-0.0":  # Triton before 3.7 writes 0.0 for it
         text = f"(tl.full([], -1.0, {triton_dtype(dtype)}) * 0.0)"
     return Value(text, dtype, EVERYWHERE, number)
 

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import sympy
 import torch
 
-from minitorch2.graph.literals import items_in
+from minitorch2.graph.containers import items_in
 
 Expr: TypeAlias = "int | sympy.Expr"
 

@@ -7,8 +7,6 @@ kernel reports it as an index out of range. On a GPU the result is undefined, as
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import sympy
 import torch
 
@@ -26,7 +24,6 @@ from minitorch2.loopir.lowering.registry import (
 )
 from minitorch2.loopir.ops import Number, Value, compute_dtype, ops
 from minitorch2.loopir.promotion import Operand, Promotion, computation_type, result_type
-from minitorch2.native.torch_internals.operators import OpOverloadPacket
 
 aten = torch.ops.aten
 FLOAT = Promotion.INT_TO_FLOAT
@@ -117,17 +114,6 @@ def trunc_divide(dtype: torch.dtype, x: Value, y: Value) -> Value:
     return ops.trunc(ops.truediv(x, y)) if dtype.is_floating_point else ops.truncdiv(x, y)
 
 
-def _division(operator: OpOverloadPacket) -> Callable[[PointwiseBody], PointwiseBody]:
-    """Register and return the body for one element as the lowering of a rounded division."""
-
-    def register(body: PointwiseBody) -> PointwiseBody:
-        lowering(operator)(lambda x, y: _divide(body, x, y))
-        return body
-
-    return register
-
-
-@_division(aten.floor_divide)
 def _floor_divide(dtype: torch.dtype, x: Value, y: Value) -> Value:
     """`x / y` rounded towards minus infinity, consistent with `remainder` as in Python."""
     return _floor_divide_floats(dtype, x, y) if dtype.is_floating_point else ops.floordiv(x, y)
@@ -159,16 +145,20 @@ def _c_remainder(dtype: torch.dtype, x: Value, y: Value) -> tuple[Value, Value]:
     return rest, ops.logical_and(ops.ne(rest, zero), signs_differ)
 
 
-@_division(aten.remainder)
 def _remainder(dtype: torch.dtype, x: Value, y: Value) -> Value:
     """Return the remainder with the sign of the divisor."""
     return remainder_of_floats(dtype, x, y) if dtype.is_floating_point else ops.mod(x, y)
 
 
-@_division(aten.fmod)
 def _fmod(dtype: torch.dtype, x: Value, y: Value) -> Value:
     """Return the remainder with the sign of the dividend."""
     return ops.fmod(x, y)
+
+
+for _target, _body in (
+    (aten.floor_divide, _floor_divide), (aten.remainder, _remainder), (aten.fmod, _fmod),
+):  # fmt: skip
+    lowering(_target)(lambda x, y, body=_body: _divide(body, x, y))
 
 
 @pointwise(aten.neg)

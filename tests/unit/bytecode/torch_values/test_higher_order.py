@@ -506,3 +506,34 @@ def test_a_number_is_a_size_in_a_branch():
     for n in (2, 3, 4):
         assert torch.equal(compiled(torch.ones(2), n), torch.ones(n))
         assert torch.equal(compiled(-torch.ones(2), n), torch.zeros(n))
+
+
+def whole_quarters(x):
+    return x[:, : x.shape[1] // 4 * 4] * 2
+
+
+def branch_on_quarters(x):
+    y = whole_quarters(x)
+    return torch.cond(y.sum() > 0, torch.sin, lambda y: y - 1, (y,))
+
+
+def loop_on_quarters(x):
+    carried = torch.tensor(0), whole_quarters(x)
+    return while_loop(lambda i, y: i < 2, lambda i, y: (i + 1, y * 2), carried)[1]
+
+
+def scan_of_quarters(x):
+    rows = whole_quarters(x)
+    return scan(lambda c, y: (c + y, c * y), torch.zeros_like(rows[0]), rows)[1]
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("function", [branch_on_quarters, loop_on_quarters, scan_of_quarters])
+def test_inputs_of_graphs_whose_sizes_are_computed(function, backend):
+    """No input of the graphs told the number that their size is computed of."""
+    is_differentiable = function is not loop_on_quarters
+    examples = [(torch.randn(3, n).requires_grad_(is_differentiable),) for n in (9, 13, 16)]
+    with stages.collect() as log:
+        agrees(function, function, *examples, backend=backend, dynamic=True)
+    assert log.counts["graphs"] <= 2, "the first call of a process imports what is guarded"
+    assert not log.counts["backend_failures"]

@@ -10,6 +10,7 @@ from minitorch2 import config
 from minitorch2.autograd.decompositions import normalizations
 from minitorch2.codegen.compile_graph import print_module
 from minitorch2.codegen.triton import target
+from minitorch2.codegen.triton.values import constant
 from minitorch2.graph.fake_tensor import FakeTensor
 from minitorch2.loopir.lower_graph import lower_graph
 from minitorch2.loopir.scheduler import schedule
@@ -81,6 +82,7 @@ def test_the_sign_of_zero_is_kept_by_any_triton(monkeypatch):
 
     text = printed(program, on_gpu(4))
     assert "* -1.0" in text and "-0.0" not in text.replace("* 0.0", "")
+    assert constant(-0.0, torch.int64).text == "tl.full([], 0, tl.int64)", "integers have one zero"
 
 
 def test_statistics_of_batch_norm_in_evaluation_are_those_of_a_gpu():

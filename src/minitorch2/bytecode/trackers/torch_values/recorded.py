@@ -79,7 +79,8 @@ def closed(
     """
     last = [tensor.node for tensor in own]
     read = dict.fromkeys(node for f in functions for node in f.part.read(f.outputs))
-    symbols = set().union(*(f.part.symbols() for f in functions))
+    forms = [getattr(node.meta["val"], "shape", ()) for node in (*read, *last)]
+    symbols = free_symbols(forms).union(*(f.part.symbols() for f in functions))
     bound = [*binders(evaluator, functions[0].code, symbols, [*read, *last])]
     values = {node: node.meta["val"] for node in bound}
     numbers = {n: expr_of(v) for n, v in values.items() if not isinstance(v, torch.Tensor)}
